@@ -59,6 +59,10 @@ class NotEnoughMemory(OffdiagError, MemoryError):  # noqa: N818
     """
 
 
+class BudgetTooShortError(OffdiagError):
+    """The time for a search ended before its first fit did."""
+
+
 class UnknownItemsWarning(UserWarning):
     """Some ids of a history are not in the model's catalogue; they are also listed in the result.
 

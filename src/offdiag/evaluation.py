@@ -203,7 +203,7 @@ def _validate_indices(indices: Any, n_users: int, n_items: int) -> NDArray[np.in
 
 def _ordered_histories(model: Ranker, held_out: HasTargets, *, by_age: bool) -> Any:
     """The histories as Interactions with their order, where it is used; None where only the items count."""
-    if not by_age and not getattr(model, "knows_order", False):
+    if not by_age and not getattr(model, "reads_order", getattr(model, "knows_order", False)):
         return None
     words = inspect.signature(model.recommend).parameters
     if by_age and "history_decay" not in words and not any(word.kind == word.VAR_KEYWORD for word in words.values()):

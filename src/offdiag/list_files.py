@@ -122,6 +122,14 @@ class Written:
             for item in ids:
                 self.unknown[item] = self.unknown.get(item, 0) + 1
 
+    def add(self, other: Written) -> None:
+        """Count the files and lists of another."""
+        self.files += other.files
+        for name in ("n_lists", "n_rows", "n_short", "n_popular", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for item, times in other.unknown.items():
+            self.unknown[item] = self.unknown.get(item, 0) + times
+
 
 def format_of(path: str | os.PathLike[str]) -> str:
     """The ending that decides the format of a file."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from offdiag.popularity_bands import Bands
 
 Floats = NDArray[np.float64]
+Decision = Literal["better", "worse", "within error"]
+SURE = 2.0  # standard errors beyond which a paired difference decides: the one rule, see docs/evaluation.md
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +171,21 @@ class Result(tables.Tabular):
         return out
 
 
+def merged(results: Sequence[Result]) -> Result:
+    """One result from those of different users, one after another; of metrics that have a value per user."""
+    per_user = {name: np.concatenate([one.per_user[name] for one in results]) for name in results[0].per_user}
+    ids = [one.user_ids for one in results if one.user_ids is not None]
+    return Result(
+        {name: float(values.mean()) for name, values in per_user.items()},
+        {name: standard_error(values) for name, values in per_user.items()},
+        per_user,
+        sum(one.n_users for one in results),
+        sum(one.n_without_targets for one in results),
+        sum(one.seconds for one in results),
+        np.concatenate(ids) if len(ids) == len(results) else None,
+    )
+
+
 def paired_t_test(differences: Floats) -> tuple[float, float, float, float]:
     """(mean, standard error, t, two-sided p) of the hypothesis that the mean difference is 0."""
     from scipy.special import stdtr  # the t distribution, without the slow import of scipy.stats
@@ -182,10 +199,42 @@ def paired_t_test(differences: Floats) -> tuple[float, float, float, float]:
     return mean, sem, t, float(2.0 * stdtr(differences.size - 1, -abs(t)))
 
 
+def decide(difference: float, *sems: float | None) -> Decision:
+    """The verdict on a paired difference: more than two standard errors decide, of the largest if there are several.
+
+    A standard error that does not exist (None or nan: too few values) leaves it undecided.
+
+    Example:
+        >>> decide(0.03, 0.01), decide(-0.03, 0.01), decide(0.03, 0.01, 0.02)
+        ('better', 'worse', 'within error')
+    """
+    known = [float("nan") if sem is None else float(sem) for sem in sems]
+    if not known or not all(abs(difference) > SURE * sem for sem in known):
+        return "within error"
+    return "better" if difference > 0 else "worse"
+
+
+def with_verdict(difference: float, *sems: float | None) -> str:
+    """A paired difference with its errors and what it decides: nothing is said of one that is within error.
+
+    Example:
+        >>> with_verdict(0.03, 0.01), with_verdict(-0.03, 0.02)
+        ('+0.0300 ± 0.0100, better', '-0.0300 ± 0.0200')
+    """
+    found = decide(difference, *sems)
+    errors = "".join(f" ± {sem:.4f}" for sem in sems if sem is not None and np.isfinite(sem))
+    return f"{difference:+.4f}{errors}" + ("" if found == "within error" else f", {found}")
+
+
 def standard_error(values: Floats) -> float:
     if values.size < 2:
         return float("nan")
     return float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def over_groups(values: Floats, sizes: Sequence[int]) -> float:
+    """The standard error of the mean over groups of values, which lie one group after the other."""
+    return standard_error(np.array([part.mean() for part in np.split(values, np.cumsum(sizes)[:-1])]))
 
 
 def finite(values: dict[str, float]) -> dict[str, float | None]:

@@ -76,6 +76,11 @@ class Reranked(Lists):
         return self.model.knows_order
 
     @property
+    def reads_order(self) -> bool:
+        """Whether the order of a history matters to its lists."""
+        return self.model.reads_order
+
+    @property
     def catalogue_(self) -> Catalogue | None:
         """The products of the model."""
         return self.model.catalogue_

@@ -47,10 +47,11 @@ def family_order(parent, child, sibling, out):
 
 
 @compiled
-def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):
+def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends, sizes):
     """Cut the order where the rows needed since the last cut (of the items and their supports) would exceed the limit.
 
-    room[j] is the size of the row of item j, unless it is in the head. ends[b] is where block b ends.
+    room[j] is the size of the row of item j, unless it is in the head. ends[b] is where block b ends, sizes[b]
+    what it takes.
     """
     stamp = np.full(len(room), -1, np.int64)
     blocks, taken, begun = 0, 0, 0
@@ -65,14 +66,35 @@ def cut_blocks(order, ptr, rows, n_head, room, most_room, most_items, ends):
                     fresh += room[j]
             if again or n == begun or (taken + fresh <= most_room and n - begun < most_items):
                 break
-            ends[blocks] = n
+            ends[blocks], sizes[blocks] = n, taken
             blocks, taken, begun = blocks + 1, 0, n
         taken += fresh
         stamp[i] = blocks
         for p in range(ptr[i], ptr[i + 1]):
             stamp[rows[p]] = blocks
-    ends[blocks] = len(order)
+    ends[blocks], sizes[blocks] = len(order), taken
     return blocks + 1
+
+
+@compiled
+def count_holders(begin, size, rows, holder_ptr):
+    """holder_ptr[j] = how many of these supports have an item before j; support t is rows[begin[t] :][: size[t]]."""
+    for t in range(len(begin)):
+        for p in range(begin[t], begin[t] + size[t]):
+            holder_ptr[rows[p] + 1] += 1
+    for j in range(len(holder_ptr) - 1):
+        holder_ptr[j + 1] += holder_ptr[j]
+
+
+@compiled
+def fill_holders(begin, size, rows, cursor, holders, places):
+    """The supports that hold item j, and where, from cursor[j] on."""
+    for t in range(len(begin)):
+        for a in range(size[t]):
+            j = rows[begin[t] + a]
+            holders[cursor[j]] = t
+            places[cursor[j]] = a
+            cursor[j] += 1
 
 
 @compiled

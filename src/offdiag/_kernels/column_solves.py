@@ -55,6 +55,55 @@ def sub_gram(S, place, ptr, column_ptr, columns, values, H, group, growth, where
 
 
 @compiled
+def fill_triangles(
+    items, first, last, ptr, column_ptr, columns, values, holder_ptr, holders, places, begin, size, rows, start, row,
+    out,
+):  # fmt: skip
+    """Copy what supports need of rows items[first..last] of the Gram, in the form of ``gram_rows``, to ``out``.
+
+    Item j is in the supports of columns holders[holder_ptr[j] : holder_ptr[j + 1]], at ``places``. Column t has its
+    support in rows[begin[t] : begin[t] + size[t]] and its part of the Gram below the diagonal, by columns, in out from
+    start[t] on. ``row`` has a zero for every item, before and after.
+    """
+    for r in range(first, last):
+        j = items[r]
+        numbers, listed = values[ptr[r] : ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
+        if len(listed):
+            for p in range(len(listed)):
+                row[listed[p]] = numbers[p]
+        else:
+            row[: len(numbers)] = numbers
+        for h in range(holder_ptr[j], holder_ptr[j + 1]):
+            t, a = holders[h], np.int64(places[h])
+            n = size[t]
+            others = rows[begin[t] + a + 1 : begin[t] + n]
+            column = out[start[t] + a * (2 * n - a - 1) // 2 :]
+            for c in range(len(others)):
+                column[c] = row[others[c]]
+        if len(listed):
+            for p in range(len(listed)):
+                row[listed[p]] = 0
+        else:
+            row[: len(numbers)] = 0
+
+
+@compiled
+def _unpack(S, triangle, H, group, growth, A):
+    """The same as ``sub_gram`` from the entries of this support alone, as ``fill_triangles`` writes them."""
+    n, at = len(S), 0
+    for a in range(n):
+        column = A[a * (n + 1) : (a + 1) * (n + 1)]
+        column[a] = H[S[a]]
+        for c in range(a + 1, n):
+            column[c] = triangle[at]
+            at += 1
+        if len(group):
+            for c in range(a + 1, n):
+                if group[S[c]] == group[S[a]]:
+                    column[c] *= growth
+
+
+@compiled
 def _times(A, n, x, out, args):
     """out = A x for the lower triangle A."""
     letters, sizes, factors = args
@@ -139,8 +188,9 @@ def solve_columns(
 ):
     """values = G[S, i] of items[first..last] replaced by β on the support S = rows[ptr[i] : ptr[i + 1]], descending.
 
-    Item j has row place[j] of the output of ``gram_rows``. Conjugate gradients for at most ``most``·len(S) steps, then
-    a Cholesky factor. explained[i] = G_iS·β is the part of ‖x_i‖² that S explains, -1 if the sub-Gram is singular.
+    Item j has row place[j] of the output of ``gram_rows``; if there are no places, column t of the block has its own
+    triangle, as in ``fill_triangles``. Conjugate gradients for at most ``most``·len(S) steps, then a Cholesky factor.
+    explained[i] = G_iS·β is the part of ‖x_i‖² that S explains, -1 if the sub-Gram is singular.
     """
     longest = 0
     for t in range(first, last):
@@ -164,7 +214,10 @@ def solve_columns(
         for a in range(n):
             where[S[a]] = a
             b[a] = beta[a]
-        sub_gram(S, place, gram_ptr, column_ptr, columns, gram, H, group, growth, where, A)
+        if len(place):
+            sub_gram(S, place, gram_ptr, column_ptr, columns, gram, H, group, growth, where, A)
+        else:
+            _unpack(S, gram[gram_ptr[t] : gram_ptr[t + 1]], H, group, growth, A)
         for a in range(n):
             where[S[a]] = n
         steps = np.int64(most * n)

@@ -10,6 +10,7 @@ import logging
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -22,9 +23,13 @@ Stamp = frozenset[tuple[str, float, int]]  # name, time of the last change and s
 loops: list[Any] = []  # every compiled loop of the modules loaded so far, as Numba's dispatchers
 compilations: list[str] = []  # loops compiled in this process, rather than loaded: names and types
 
+seconds = 0.0  # that compiling took in this process; loops that compile others are counted once
+
 _stamps: dict[str, Stamp] = {}  # of each module with loops: its own file and those of all loops that it imports
 _announce: Callable[[], None] | None = None
 _listening = False
+_nested = 0
+_begin = 0.0
 
 
 def announce(tell: Callable[[], None] | None) -> None:
@@ -77,6 +82,10 @@ def _listen() -> None:
 
     class Compilations(events.Listener):  # type: ignore[misc]
         def on_start(self, event: Any) -> None:
+            global _nested, _begin
+            _nested += 1
+            if _nested == 1:
+                _begin = time.perf_counter()
             loop = event.data["dispatcher"]
             if not loop.py_func.__module__.startswith("offdiag."):
                 return
@@ -88,7 +97,10 @@ def _listen() -> None:
             LOG.debug("compiling %s", compilations[-1])
 
         def on_end(self, event: Any) -> None:
-            pass
+            global _nested, seconds
+            _nested -= 1
+            if _nested == 0:
+                seconds += time.perf_counter() - _begin
 
     events.register("numba:compile", Compilations())
 

@@ -1,27 +1,31 @@
-"""The last stage of a race: the best rows of up to three families as one, if that wins.
+"""The last stage of a race: the best rows of up to four families as one, if that wins.
 
-The shares are chosen on one half of the validation users, and the blend is kept only if it is better than its best part
-on the other half, by more than two standard errors.
+The validation users are divided in two. The shares that suit one half are tested on the other, both ways, so that every
+user decides once, never about shares that it chose. The blend is kept only if it is surely better than its best part.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offdiag import memory, wording
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
-from offdiag.evaluation import evaluate, paired_t_test
+from offdiag.evaluation import evaluate
+from offdiag.measured import Result, decide, paired_t_test
 from offdiag.models import blend_shares
 from offdiag.models.blend import Blend
+from offdiag.models.blend_shares import Candidates
 from offdiag.models.blended_parts import blended
 from offdiag.models.recommender import Recommender
 from offdiag.ranking import encode
 
-PARTS = 3  # of a blend, at most
+PARTS = 4  # of a blend, at most
 COMPLEMENTS = 0.5  # a part of a blend reaches at least this share of the best
+ASKED = 5  # times that the parts are asked for scores: for the candidates, for their units, and measured twice
 
 
 def run(race: Race) -> None:
@@ -41,18 +45,13 @@ def run(race: Race) -> None:
     held = race.data(parts[0]).validation
     assert held is not None
     users, found = _candidates(models, held, race.seed)
-    some = np.random.default_rng(race.seed).random(len(users)) < 0.5
-    if not some.any() or some.all():
+    gap = _gained(race, parts[0], models, held, users, found)
+    if gap is None:
         race.notes.append(f"a blend of {names} was not tried: too few validation users")
         return
-    trial = Blend.of(models, blend_shares.best_shares(found.some(some)).tolist())
-    result = evaluate(trial, held, [race.metric])
-    single = parts[0].result
-    assert single is not None
-    gap = (result.per_user[race.metric] - single.per_user[race.metric])[users[~some]]
     difference, sem, _, _ = paired_t_test(gap)
     said = wording.with_error(difference, sem, "+")
-    if not difference > 2 * sem:
+    if decide(difference, sem) != "better":
         race.notes.append(f"a blend of {names} was not kept: {said} on users that did not choose its shares")
         return
     shares = blend_shares.best_shares(found)
@@ -65,6 +64,28 @@ def run(race: Race) -> None:
     )  # fmt: skip
     race.add(row, Blend.of([models[p] for p in used], shares[used].tolist()))
     race.notes.append(row.note)
+
+
+def _gained(
+    race: Race, best: Row, models: list[Recommender], held: Any, users: NDArray[np.intp], found: Candidates
+) -> NDArray[np.float64] | None:
+    """What blends gain over the best part, user by user, with shares that users of the other half chose."""
+    single = cast(Result, best.result).per_user[race.metric]
+    first_half = np.random.default_rng(race.seed).random(len(single)) < 0.5
+    chosen_by = [half[users] for half in (first_half, ~first_half)]
+    if not all(some.any() for some in chosen_by):
+        return None
+    shares = [tuple(blend_shares.best_shares(found.some(some)).tolist()) for some in chosen_by]
+    results = {one: evaluate(Blend.of(models, one), held, [race.metric]) for one in dict.fromkeys(shares)}
+    theirs = [results[one].per_user[race.metric] - single for one in shares]
+    return np.where(first_half, theirs[1], theirs[0])
+
+
+def seconds(race: Race) -> float:
+    """What this stage will take, from what it took to measure its parts."""
+    parts = choose_parts(race)
+    missing = sum(row.fit_seconds for row in parts if row not in race.models)
+    return missing + ASKED * sum(row.result.seconds for row in parts if row.result is not None)
 
 
 def choose_parts(race: Race) -> list[Row]:
@@ -84,7 +105,7 @@ def choose_parts(race: Race) -> list[Row]:
     return [row for row in ranked if row.value(race.metric) >= least][:PARTS]
 
 
-def _candidates(models: list[Recommender], held: Any, seed: int) -> tuple[Any, blend_shares.Candidates]:
+def _candidates(models: list[Recommender], held: Any, seed: int) -> tuple[NDArray[np.intp], Candidates]:
     """Positions of validation users within the per-user results, and their candidates."""
     weights, recency = blended(models, np.ones(len(models)))
     asked = held.histories if recency is None else held.ordered

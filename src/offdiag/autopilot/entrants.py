@@ -9,7 +9,7 @@ from typing import Any
 
 from offdiag.autopilot.holding_out import Serve
 from offdiag.autopilot.sight import Sight
-from offdiag.baselines.item_knn import ItemKNN
+from offdiag.baselines.item_knn import ItemKNN, near_part
 from offdiag.baselines.markov_chain import MarkovChain
 from offdiag.baselines.popularity import Popularity
 from offdiag.baselines.slim import SLIM
@@ -62,7 +62,8 @@ def entrants(sight: Sight, serve: Serve, seconds: float = 300.0) -> list[Entrant
     wmf = 16 * (4 * n * latent["rank"] ** 2 + (users + m) * latent["rank"] ** 3)
     found = [
         Entrant("popularity", Popularity(), n, "popularity", tunable=False),
-        Entrant("item neighbours", ItemKNN(), 4 * pairs, "neighbours"),
+        Entrant("item neighbours", ItemKNN(), 4 * pairs, "near"),
+        Entrant("near", near_part(), 4 * pairs, "near", tunable=False),
         Entrant("smooth", smooth, 30 * n * smooth.rank, "smooth", tunable=False),
         Entrant("sparse columns", SparseEDLAE(), 10 * pairs + m * 2e7, automatic=not order and not dense),
         Entrant("latent factors", WMF(**latent), wmf, "smooth", by_users=True),

@@ -7,6 +7,7 @@ of the items, and a history that fades are tried where the data has them; each m
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from offdiag import wording
 from offdiag.autopilot.clock import OutOfTime
@@ -16,12 +17,16 @@ from offdiag.autopilot.outcome import COMPLETE, FAILED, NO_GAIN, SKIPPED, Row
 from offdiag.autopilot.race import Race
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.evaluation import evaluate
+from offdiag.measured import SURE
+from offdiag.models.spectral import Spectral
 
 SHARE = 1 / 3  # of the time left, at most, for one family
 LOOKED_AT = 0.05  # of the time left: what takes more is looked at on a part of the users first
 USERS = 8  # one user in so many is in that part
 FEWEST = 2_000  # users of the part, at least
 LATE = 0.05  # what is behind on the part by less than this share may catch up on all users
+SMOOTH = "smooth"  # the family
+OUTER_POWERS = (0.3, 0.5)  # other than its own
 DECAYS = (0.9, 0.8, 0.65, 0.5)  # of the history of models without order
 
 
@@ -32,6 +37,7 @@ def run(race: Race, entrants: list[Entrant], *, valued: bool = False, recency: b
         _enter(race, entrant)
         if entrant.automatic and valued:
             _try_ones(race, entrant)
+    _try_outer_powers(race)
     if "item_features" in race.also:
         _try_features(race)
     if recency:
@@ -97,7 +103,7 @@ def _is_behind_on_a_part(race: Race, entrant: Entrant, most: float) -> bool:
     except (OutOfTime, OffdiagError):
         return False  # the fit on all users will say more
     test, name = theirs.compare(ours), race.metric
-    if not test.difference[name] > 2 * test.sem[name] + LATE * theirs.mean[name]:
+    if not test.difference[name] > SURE * test.sem[name] + LATE * theirs.mean[name]:
         return False
     gap = wording.with_error(-test.difference[name], test.sem[name], "+")
     race.leave_out(entrant, f"{gap} against {cheap[0].family} when both learn from {part.train.n_users:,} users")
@@ -132,6 +138,29 @@ def _try_features(race: Race) -> None:
             _keep_if_better(race, made, row)
 
 
+def _try_outer_powers(race: Race) -> None:
+    """The smooth part with other powers of popularity around its decomposition, which is not made again."""
+    base = next((row for row in race.measured if row.family == SMOOTH), None)
+    if base is None or race.clock.left() <= 0:
+        return
+    family = f"{SMOOTH}, another power"
+    race.entrants[family] = replace(race.entrants[SMOOTH], family=family)
+    if (known := race.journal.rows.get(family)) is not None:
+        race.remember(known)
+        return
+    if base not in race.models:
+        return
+    fitted = cast(Spectral, race.models[base])
+    tried = {}
+    for power in OUTER_POWERS:
+        row = replace(base, family=family, note=f"outer_power={power:g}", state=COMPLETE)
+        row.result = race.ask(row, fitted.with_outer_power(power), "validation")
+        tried[power] = row
+    best = max(tried, key=lambda power: tried[power].value(race.metric))
+    if tried[best].value(race.metric) > base.value(race.metric):
+        race.add(tried[best], fitted.with_outer_power(best))
+
+
 def _try_recency(race: Race) -> None:
     """The best model that does not know the order, asked with histories in which the past fades; no fit is needed."""
     rows = [row for row in race.measured if not race.entrants[row.family].model.knows_order and row.settings]
@@ -139,6 +168,7 @@ def _try_recency(race: Race) -> None:
         return
     best = rows[0]
     family = f"{best.family}, recent first"
+    race.entrants[family] = replace(race.entrants[best.family], family=family, tunable=False, automatic=False)
     if (known := race.journal.rows.get(family)) is not None:
         race.remember(known)
         return
@@ -147,7 +177,7 @@ def _try_recency(race: Race) -> None:
     for row in tried:
         row.result = race.ask(row, model, "validation")
     winner = max(tried, key=lambda row: row.value(race.metric))
-    race.add(winner, model)
+    race.add(winner, model.with_history_decay(winner.history_decay))
     winner.note = f"recommended with history_decay={winner.history_decay:g}"
     _keep_if_better(race, winner, best)
 

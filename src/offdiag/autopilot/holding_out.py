@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy import sparse
 
 from offdiag import checks
 from offdiag.autopilot.sight import Sight
 from offdiag.data.interactions import Interactions
 from offdiag.data.moments import moment_of
-from offdiag.data.split import HeldOut, Split, by_time, last_out, strong, weak
+from offdiag.data.sparse_rows import row_of_entries
+from offdiag.data.split import HeldOut, Split, by_time, last_out, last_part, strong, weak
 from offdiag.errors import OffdiagError
 
 Serve = Literal["known", "new", "next"]
-MOST_USERS = 10_000  # that are held out for validation, and as many for test
+MOST_USERS = 20_000  # that are held out for validation, and as many for test
 SHARE = 0.1
 
 
@@ -63,8 +65,15 @@ def hold_out(inter: Interactions, sight: Sight, serve: Serve | None, seed: int, 
         n = max(1, min(MOST_USERS, round(SHARE * inter.n_users)))
         said = f"{n:,} users are held out for validation and {n:,} for the test; a fifth of their items is hidden"
         return _checked(Holding(strong(inter, held_out=n, seed=seed), chosen, "ndcg@20", said + why))
-    said = "a fifth of each user's items is hidden for the test and a tenth for validation, at random"
-    return _checked(Holding(weak(inter, held_out=0.2, validation=0.1, seed=seed), chosen, "ndcg@20", said + why))
+    whose = "each user's items" if sight.users_with_two <= MOST_USERS else f"the items of {MOST_USERS:,} users"
+    if sight.drift.in_time:
+        split = last_part(inter, held_out=0.2, validation=0.1, seed=seed, users=MOST_USERS)
+        said = f"the last fifth of {whose} is held out for the test, the tenth before it for validation"
+        why += "; for parts at random give split=od.split.weak(data, 0.2, 0.1)"
+    else:
+        split = weak(inter, held_out=0.2, validation=0.1, seed=seed, users=MOST_USERS)
+        said = f"a fifth of {whose} is hidden for the test and a tenth for validation, at random"
+    return _checked(Holding(split, chosen, "ndcg@20", said + why))
 
 
 def _from_date(inter: Interactions, at: Any) -> Holding:
@@ -88,7 +97,8 @@ def _from_date(inter: Interactions, at: Any) -> Holding:
 
 
 def _checked(holding: Holding) -> Holding:
-    """Both parts must have somebody to find something for."""
+    """Both parts must have somebody to find something for; what users have already is in no list and no target."""
+    holding = _without_repeats(holding)
     held = {"validation": holding.split.validation, "the test": holding.split.test}
     for name, part in held.items():
         if part is None or not part.targets.nnz:
@@ -97,6 +107,29 @@ def _checked(holding: Holding) -> Holding:
                 "serve=, or a split of your own"
             )
     return holding
+
+
+def _without_repeats(holding: Holding) -> Holding:
+    """The same without targets that are in the history of their user."""
+    split = holding.split
+    assert split.validation is not None
+    parts = [_unseen(part) for part in (split.validation, split.test)]
+    repeats = split.test.targets.nnz - parts[1].targets.nnz
+    if not repeats and parts[0].targets.nnz == split.validation.targets.nnz:
+        return holding
+    share = 100 * repeats / split.test.targets.nnz
+    said = f"; {share:.0f} % of these choices repeat an item of the same user, which is in no list, and are left out"
+    return replace(holding, split=Split(split.train, *parts), sentence=holding.sentence + said)
+
+
+def _unseen(part: HeldOut) -> HeldOut:
+    m = part.targets.shape[1]
+    theirs, had = (row_of_entries(one.indptr) * m + one.indices for one in (part.targets, part.histories))
+    new = ~np.isin(theirs, had)
+    indptr = np.concatenate([[0], np.cumsum(new)])[part.targets.indptr]
+    targets = sparse.csr_array((part.targets.data[new], part.targets.indices[new], indptr), shape=part.targets.shape)
+    times = None if part.target_times is None else part.target_times[new]
+    return replace(part, targets=targets, target_times=times)
 
 
 def part_of_users(split: Split, n: int, seed: int) -> Split:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from offdiag import model_list, notebook, tables, wording
 from offdiag.evaluation import Comparison, Result
+from offdiag.measured import decide
 from offdiag.models.fields import settings_of
 from offdiag.models.recommender import Recommender
 
@@ -85,7 +86,7 @@ class Autopilot(tables.Tabular):
 
     @property
     def history_decay(self) -> float | None:
-        """What ``recommend`` should be called with, where the chosen row won with it; None: nothing."""
+        """How the history fades in the lists of the model, where that won; the model remembers it. None: not at all."""
         return self.chosen.history_decay
 
     @property
@@ -128,9 +129,9 @@ class Autopilot(tables.Tabular):
         if self.test["chosen"] is self.test["automatic"]:
             return f"{said}; the automatic model is the best that was found"
         difference = wording.with_error(gain.difference[name], gain.sem[name], "+")
-        if gain.difference[name] > 2 * gain.sem[name]:
+        if (found := decide(gain.difference[name], gain.sem[name])) == "better":
             return f"{said}: {difference} over the automatic model, more than two standard errors"
-        if gain.difference[name] < -2 * gain.sem[name]:
+        if found == "worse":
             return f"{said}: {difference}, worse than the automatic model"
         return f"{said}: {difference} against the automatic model, within two standard errors"
 
@@ -149,7 +150,8 @@ class Autopilot(tables.Tabular):
         chosen = row is self.chosen
         made = expression(row.model, self.model.settings_ if chosen else row.settings)
         side = ", item_features=features" * row.features + ", groups=groups" * self.grouped
-        return f"{made}.fit({data}{side})"
+        fading = "" if row.history_decay is None else f".with_history_decay({_text(row.history_decay)})"
+        return f"{made}.fit({data}{side}){fading}"
 
     @property
     def command(self) -> str | None:
@@ -172,7 +174,10 @@ class Autopilot(tables.Tabular):
         if self.stopped == "seconds":
             said.append("time was up before all settings were tried: more seconds may find better ones")
         if self.history_decay is not None:
-            said.append(f"recommend with history_decay={self.history_decay:g}: it won with a history that fades")
+            said.append(
+                f"older choices fade in its lists (history_decay={self.history_decay:g}), which the model remembers; "
+                "one that is made by the command below needs history_decay= in each call"
+            )
         return said
 
     @property
@@ -222,4 +227,5 @@ def _changed(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return repr(float(f"{value:.6g}")) if isinstance(value, float) else repr(value)
+    """All digits of a number: with fewer, what is fitted again is only nearly the same."""
+    return repr(float(value)) if isinstance(value, float) else repr(value)

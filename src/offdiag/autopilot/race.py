@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from offdiag import memory, model_list
+from offdiag._kernels import machine_code
 from offdiag.autopilot.clock import Clock
 from offdiag.autopilot.entrants import Entrant
 from offdiag.autopilot.journal import Journal
@@ -22,12 +23,13 @@ from offdiag.data.interactions import Interactions
 from offdiag.data.prepare import binarize
 from offdiag.data.split import HeldOut, Split
 from offdiag.evaluation import Comparison, Result, evaluate
+from offdiag.measured import decide
 from offdiag.models.blend import Blend
 from offdiag.models.recommender import Recommender
 from offdiag.progress import Progress
 
 TIE = 0.25  # standard errors of a lead that is none
-KEPT = 4  # fitted models that stay in memory
+KEPT = 4  # fitted models that stay in memory, besides the best of each kind
 RESERVE = 1.5  # the last fit, on everything, takes at most this much longer than the one on train
 
 
@@ -73,7 +75,7 @@ class Race:
     def beats(self, one: Row, other: Row) -> bool:
         """Whether it is better by more than two standard errors."""
         test = self.compare(one, other)
-        return bool(test.difference[self.metric] > 2 * test.sem[self.metric])
+        return decide(test.difference[self.metric], test.sem[self.metric]) == "better"
 
     def data(self, row: Row) -> Split:
         """What the row learned from and was measured on."""
@@ -96,9 +98,10 @@ class Race:
         known = self.journal.rows.get(row.name)
         if known is not None and known.result is not None:
             return self.remember(known)
-        begin, before = time.perf_counter(), memory.begin_peak()
+        begin, compiled, before = time.perf_counter(), machine_code.seconds, memory.begin_peak()
         model = self.fit(model, row, self.data(row).train, self.clock.stage(f"fitting {family}", most))
-        row.fit_seconds, row.memory = time.perf_counter() - begin, memory.peak_since(before)
+        row.memory = memory.peak_since(before)
+        row.fit_seconds = max(time.perf_counter() - begin - (machine_code.seconds - compiled), 0.0)
         return self.add(row, model)
 
     def add(self, row: Row, model: Recommender) -> Row:
@@ -124,8 +127,9 @@ class Race:
         for other in order[1:]:
             if other.state == COMPLETE and self.beats(order[0], other):
                 other.state = BEHIND
+        of_kinds = {self._kind(other): other for other in reversed(order)}  # the best of each: a blend may need it
         for other in order[KEPT:]:
-            if other is not self.automatic:
+            if other is not self.automatic and (not self._kind(other) or other is not of_kinds[self._kind(other)]):
                 self.models.pop(other, None)
         if order:
             best = self.best
@@ -140,6 +144,9 @@ class Race:
             return row.fit_seconds
         dearer = [one.fit_seconds for one in self.measured if self._flops(one) >= entrant.flops]
         return min([row.fit_seconds, *dearer])
+
+    def _kind(self, row: Row) -> str:
+        return self.entrants[row.family].kind if row.family in self.entrants else ""
 
     def _flops(self, row: Row) -> float:
         return self.entrants[row.family].flops if row.family in self.entrants else 0.0
@@ -165,7 +172,8 @@ class Race:
             fitted = [self.fit_row(part, data, progress) for part in parts]
             return Blend.of(fitted, row.settings["shares"])
         empty: Recommender = model_list.model_class(row.model)()
-        return self.fit(empty._with(row.settings), row, data, progress)
+        model = self.fit(empty._with(row.settings), row, data, progress)
+        return model if row.history_decay is None else model.with_history_decay(row.history_decay)
 
     def fit(self, model: Recommender, row: Row, data: Interactions, progress: Progress | None) -> Recommender:
         """Fit with what this row takes besides the data."""

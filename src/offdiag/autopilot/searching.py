@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from offdiag import wording
+from offdiag.autopilot import blending
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
 from offdiag.errors import InterruptedFitWarning, OffdiagError
@@ -24,7 +25,7 @@ from offdiag.tuning import tune
 FITS = 6  # with time for fewer, settings are not searched
 SEARCHED = 3  # families, at most
 TRIALS = 60  # of one family in one round
-TIME = 0.8  # of what is left; the rest is for the blend
+TIME = 0.8  # of what is left, at most; the rest is for the blend
 FIRST = 0.5  # of that, for the first round
 
 
@@ -58,7 +59,8 @@ def run(race: Race) -> None:
 
 
 def _time(race: Race) -> float:
-    return TIME * race.clock.left()
+    left = race.clock.left()
+    return min(TIME * left, left - blending.seconds(race))
 
 
 def _cost(race: Race, row: Row) -> float:

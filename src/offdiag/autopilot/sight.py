@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offdiag.autopilot.drift import NO_DRIFT, Drift, drift_of
 from offdiag.data.features import Features, check_features
 from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import sequences_of
@@ -25,6 +26,7 @@ class Sight:
     users_with_two: int  # users of whom something can be held out
     disliked: int = 0  # dislikes
     described: int | None = None  # items with features; None where no features were given
+    drift: Drift = NO_DRIFT  # within the rows of a table without times
 
     @property
     def sentences(self) -> list[str]:
@@ -38,6 +40,11 @@ class Sight:
             said.append("times are known, so the order of choices is")
         elif self.ordered:
             said.append("choices are in order, without times")
+        elif self.drift.in_time:
+            said.append(
+                "no times, but the rows of a user seem to be in order of time: what comes last varies "
+                f"{self.drift.ratio:.1f} times as much as chance, and no item has its place"
+            )
         else:
             said.append("no times and no order: a history is a set (name the column of times if there is one)")
         if self.repeats:
@@ -65,4 +72,5 @@ def look(inter: Interactions, features: Features | None = None) -> Sight:
         bool((inter.matrix.data != 1).any()), int((sizes > 1).sum()),
         0 if inter.dislikes is None else int(inter.dislikes.nnz),
         None if features is None else check_features(features, inter.item_ids).n_covered,
+        NO_DRIFT if sequences is not None else drift_of(inter),
     )  # fmt: skip

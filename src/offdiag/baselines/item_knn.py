@@ -20,6 +20,7 @@ from offdiag.solvers.neighbours import Source as Similarities
 from offdiag.weights import Sparse
 
 USER_POWER = 1.0
+NEAR = 200  # neighbours of a near part
 
 
 @fields.model
@@ -50,6 +51,11 @@ class ItemKNN(Recommender):
     shrink: float = fields.setting(
         0.0, low=0, help="Number of users added to the divisor, which lowers the scores of rare items."
     )
+    neighbours_of: Literal["recommended", "chosen"] = fields.setting(
+        "recommended", choices=("recommended", "chosen"), optional=True,
+        help="Keep the neighbours of each item that may be recommended, or of each chosen one. With a balance near 1 "
+        "the latter loses less.",
+    )  # fmt: skip
     user_power: float | Auto = fields.user_power(auto="1, or that of the Gram in fit_gram")
     dtype: Literal["float32", "float64"] = fields.dtype()
 
@@ -70,7 +76,15 @@ class ItemKNN(Recommender):
         return self._select(similarities, used, source, progress)
 
     def fit_gram(self, G: Gram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
-        """Learn from a Gram alone, with its ``user_power``. G is not changed."""
+        """Learn from a Gram alone, with its ``user_power``. G is not changed.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.ItemKNN().fit_gram(od.gram(X, user_power=0.5), item_ids=X.item_ids)
+            >>> model.recommend([[]], k=3).lengths
+            array([3])
+        """
         progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)
@@ -80,10 +94,12 @@ class ItemKNN(Recommender):
         return self._select(neighbours.from_gram(G.values, G.n_items, G.scale), used, source, progress)
 
     def _select(self, similarities: Similarities, used: Self, source: Source, progress: Progress | None) -> Self:
+        of_chosen = used.neighbours_of == "chosen"  # s_ji with the balance of i for that of j is s_ij
         B = neighbours.nearest(
-            similarities, neighbours=used.neighbours, balance=used.balance, shrink=used.shrink, dtype=used.dtype,
-            progress=progress,
+            similarities, neighbours=used.neighbours, balance=1 - used.balance if of_chosen else used.balance,
+            shrink=used.shrink, dtype=used.dtype, progress=progress,
         )  # fmt: skip
+        B = B.T.tocsc() if of_chosen else B
         if not np.isfinite(B.data).all():
             raise OffdiagError("the sums of squares overflow; scale the values down or binarise them")
         return self._store(Sparse.of(B), **vars(source), settings=used._settings())
@@ -95,3 +111,12 @@ class ItemKNN(Recommender):
             f"{self.neighbours:,} neighbours of each of {m:,} items",
             "lower neighbours",
         )
+
+
+def near_part() -> ItemKNN:
+    """What a blend adds to sharp neighbours and a smooth part: first-order propagation, R Rᵀ with no decomposition.
+
+    Popular items have thousands of neighbours that all count, so neighbours of the chosen items are kept: 200 of these
+    rank as well as 2,000 (docs/models.md).
+    """
+    return ItemKNN(neighbours=NEAR, balance=1.0, neighbours_of="chosen")

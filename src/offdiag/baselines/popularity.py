@@ -47,7 +47,15 @@ class Popularity(Recommender):
         return self._finish(read_data(X, reading)[1])
 
     def fit_gram(self, G: Gram | SparseGram, *, item_ids: Any = None, progress: Progress | bool | None = None) -> Self:
-        """Learn from the item sums of a Gram; its ``user_power`` does not matter."""
+        """Learn from the item sums of a Gram; its ``user_power`` does not matter.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.Popularity().fit_gram(od.gram(X, user_power=0.5), item_ids=X.item_ids)
+            >>> model.recommend([[]], k=3).lengths
+            array([3])
+        """
         progress = reporter(progress)
         return self._finish(read_gram(G, item_ids))
 

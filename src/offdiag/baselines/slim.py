@@ -97,7 +97,15 @@ class SLIM(_Fit):
     def fit_gram(
         self, G: Gram, *, item_ids: Any = None, start: SLIM | None = None, progress: Progress | bool | None = None
     ) -> Self:
-        """Learn from a Gram alone, with its ``user_power``. G is not changed."""
+        """Learn from a Gram alone, with its ``user_power``. G is not changed.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.SLIM(l1=1.0, l2=10.0).fit_gram(od.gram(X, user_power=0.5), item_ids=X.item_ids)
+            >>> model.recommend([[]], k=3).lengths
+            array([3])
+        """
         progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power)

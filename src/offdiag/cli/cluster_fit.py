@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from offdiag import wording
 from offdiag.cli import console, inputs
-from offdiag.cli.inputs import FilteredColumns
+from offdiag.cli.inputs import Columns, FilteredColumns
 from offdiag.data import formats, places, remote, sql
 from offdiag.data.columns import Cleaning
 from offdiag.data.table import Keep
@@ -27,13 +27,14 @@ def learn(
     work: console.Work,
     *,
     keep: int | None = None,
+    checkpoint: str | None = None,
 ) -> tuple[Parts, list[Report]]:
     """Fit the model on the cluster at that address, or on local workers; returns its data and the reports."""
     import offdiag as od
 
-    fit = _fit_of(learner, keep)
+    fit = _fit_of(learner, keep, checkpoint)
     keep_rows: Keep = "events" if learner.knows_order else "pairs"
-    partitioned = _is_partitioned(data) and inputs.cleaning(columns) == Cleaning()
+    partitioned = is_partitioned(data) and inputs.cleaning(columns) == Cleaning()
     inputs.check_threshold("" if partitioned else data, columns)
     if partitioned and learner.knows_order and not columns.in_order:
         raise OffdiagError(
@@ -45,7 +46,7 @@ def learn(
         work.begin(f"reading {inputs.name_of(data)}")
         if partitioned:
             parts = od.cluster.read(
-                data, **_column_arguments(columns), duplicates=columns.duplicates, keep=keep_rows,  # type: ignore[arg-type]
+                data, **column_arguments(columns), duplicates=columns.duplicates, keep=keep_rows,  # type: ignore[arg-type]
                 text_ids=columns.text_ids, client=client, progress=work, reports=reports,
             )  # fmt: skip
         else:
@@ -71,13 +72,15 @@ def facts(reports: list[Report]) -> list[dict[str, Any]]:
     return [vars(report) for report in reports]
 
 
-def _fit_of(learner: Recommender, keep: int | None) -> Any:
+def _fit_of(learner: Recommender, keep: int | None, checkpoint: str | None) -> Any:
     import offdiag as od
 
     if learner.cluster_fit in ("sparse", "order"):
         if keep is not None:
             raise OffdiagError("--keep is for full-rank models; sparse ones have --neighbours")
-        return od.cluster.fit_sparse if learner.cluster_fit == "sparse" else od.cluster.fit_next_item
+        if learner.cluster_fit == "sparse":
+            return functools.partial(od.cluster.fit_sparse, checkpoint=checkpoint)
+        return od.cluster.fit_next_item
     if learner.cluster_fit == "full rank":
         return functools.partial(od.cluster.fit_full_rank, keep=keep)
     raise OffdiagError(
@@ -86,7 +89,7 @@ def _fit_of(learner: Recommender, keep: int | None) -> Any:
     )
 
 
-def _is_partitioned(data: str) -> bool:
+def is_partitioned(data: str) -> bool:
     """Whether the workers read the data themselves: files of a suitable format, here and not elsewhere."""
     if sql.is_source(data) or remote.is_address(data) or data == places.STDIN:
         return False
@@ -96,7 +99,7 @@ def _is_partitioned(data: str) -> bool:
     return Path(data).suffix.lower() in formats.partition_suffixes()
 
 
-def _column_arguments(columns: FilteredColumns) -> dict[str, Any]:
+def column_arguments(columns: Columns) -> dict[str, Any]:
     forms = formats.partitioned()
     kind = " or ".join(forms)
     used = {name for form in forms.values() for name in form.options}

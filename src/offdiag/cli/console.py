@@ -73,7 +73,11 @@ def as_options(text: str) -> str:
 def message(text: str) -> None:
     """A message on stderr: one line, wrapped only on a terminal."""
     line = PREFIX + printable(" ".join(text.split()))
-    print("\n".join(layout.fill(line, width_of(sys.stderr), len(PREFIX))), file=sys.stderr, flush=True)
+    try:
+        print("\n".join(layout.fill(line, width_of(sys.stderr), len(PREFIX))), file=sys.stderr, flush=True)
+    except OSError:  # a full disk, a closed pipe: what cannot be read must not turn a result into a failure
+        with suppress(OSError, ValueError):  # Python flushes stderr once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def note(text: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from offdiag.cli import console, inputs, model_inputs, outputs
+from offdiag.cli import cluster_batch, console, inputs, model_inputs, outputs
 from offdiag.cli.commands import DEFAULT_METRICS, DataFile, IncludeSeen, Json, Metrics, ModelFiles, Seed
 from offdiag.cli.model_inputs import ModelColumns
 from offdiag.cli.outputs import mean_and_error, number
@@ -47,6 +48,9 @@ def evaluate(
     history_decay: HistoryDecay = None,
     history_half_life: HistoryHalfLife = None,
     seed: Seed = 0,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Measure on Dask workers: tcp://HOST:PORT, or local:2.")
+    ] = None,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the table to FILE: .parquet, .csv, .jsonl or .ndjson.")
     ] = None,
@@ -63,12 +67,14 @@ def evaluate(
 
     if not 0 < fold_in < 1:
         raise OffdiagError(f"--fold-in takes a number between 0 and 1, received {fold_in:g}; for example 0.8")
+    if cluster is not None:
+        cluster_batch.refuse({"--bands": bands})
     wanted = outputs.destination(out, None, to, json, reads=[data, *models])
     with console.working() as work:
         evaluation = measure(
             [(file, od.load(file)) for file in models], data, columns, metric or DEFAULT_METRICS, work,
             seed=seed, targets=targets, fold_in=fold_in, exclude_seen=not include_seen, bands=bands,
-            history_decay=history_decay, history_half_life=history_half_life,
+            history_decay=history_decay, history_half_life=history_half_life, cluster=cluster,
         )  # fmt: skip
     evaluation.notes.append(
         "these figures hold only if the models did not learn from these users; a model file holds no users, "
@@ -193,6 +199,7 @@ def measure(
     models: Sequence[tuple[str, Recommender]], data: str, columns: ModelColumns, metrics: Sequence[str],
     work: console.Work, *, seed: int, targets: str | None = None, fold_in: float = FOLD_IN, exclude_seen: bool = True,
     bands: bool = False, history_decay: float | None = None, history_half_life: float | None = None,
+    cluster: str | None = None,
 ) -> Evaluation:  # fmt: skip
     """Hide some of each user's items, or take ``targets``, and measure how well each model finds them."""
     import offdiag as od
@@ -202,7 +209,7 @@ def measure(
     evaluation = Evaluation(data, [file for file, _ in models], [type(model).__name__ for _, model in models])
     first = models[0][1]
     by_age = history_decay is not None or history_half_life is not None
-    in_order = by_age or any(model.knows_order for _, model in models)
+    in_order = by_age or any(model.reads_order for _, model in models)
     columns = replace(columns, in_order=columns.in_order or in_order)
     work.begin(f"reading {inputs.name_of(data)}")
     inter = _known_items(model_inputs.read_for(first, data, columns), first, data, evaluation.notes)
@@ -217,18 +224,24 @@ def measure(
             f"{later:,} of {len(part.user_ids):,} users have a history that continues after a target: where the order "
             "counts, models are asked about the past; give later items to predict with --targets"
         )
-    for file, model in models:
-        work.begin(f"evaluating {Path(file).name}")
-        histories, wanted = (
-            encode(od.Interactions(matrix, part.user_ids, items), model.item_ids_)[0]
-            for matrix in (part.histories, part.targets)
-        )
-        held_out = type(part)(histories, wanted, part.user_ids, ordered=part.ordered)
-        result = od.evaluate(
-            model, held_out, metrics, bands=bands, exclude_seen=exclude_seen, history_decay=history_decay,
-            history_half_life=history_half_life, progress=work,
-        )  # fmt: skip
-        evaluation.results.append(result)
+    with ExitStack() as opened:
+        workers = None if cluster is None else opened.enter_context(od.cluster.connect(cluster))
+        for file, model in models:
+            work.begin(f"evaluating {Path(file).name}")
+            histories, wanted = (
+                encode(od.Interactions(matrix, part.user_ids, items), model.item_ids_)[0]
+                for matrix in (part.histories, part.targets)
+            )
+            held_out = type(part)(histories, wanted, part.user_ids, ordered=part.ordered)
+            how: dict[str, Any] = {
+                "bands": bands, "exclude_seen": exclude_seen, "history_decay": history_decay,
+                "history_half_life": history_half_life, "progress": work,
+            }  # fmt: skip
+            evaluation.results.append(
+                od.evaluate(model, held_out, metrics, **how)
+                if workers is None
+                else od.cluster.evaluate(file, held_out, metrics, client=workers, **how)
+            )
     return evaluation
 
 

@@ -105,8 +105,7 @@ def show(reason: Explanation, catalogue: Catalogue | None = None, *, dated: bool
     name = console.printable(products.label(reason.item, catalogue))
     aged: dict[str, list[str]] = {}
     if reason.ages is not None:
-        unit, name_of_unit = (86_400, " days") if dated else (1, "")
-        aged["older by"] = [f"{age / unit:.3g}{name_of_unit}" for age in reason.ages.tolist()]
+        aged["older by"] = [_days(age) if dated else f"{age:.3g}" for age in reason.ages.tolist()]
     if reason.age_weights is not None:
         aged["counts"] = [f"× {weight:.3g}" for weight in reason.age_weights.tolist()]
     console.show_bars(f"score of {name}", reason.score, parts, more={**aged, "without this": changes})
@@ -117,6 +116,11 @@ def show(reason: Explanation, catalogue: Catalogue | None = None, *, dated: bool
         console.say(f"{name} is in the history, so it is not recommended.")
     else:
         console.say(f"{name} has rank {reason.rank:,} among the items that are not in the history.")
+
+
+def _days(seconds: float) -> str:
+    days = f"{seconds / 86_400:.3g}"
+    return f"{days} day" if days == "1" else f"{days} days"
 
 
 def show_pair(reason: PairReason, catalogue: Catalogue | None = None) -> None:

@@ -85,7 +85,7 @@ def fit(
     """
     import offdiag as od
     from offdiag import persist
-    from offdiag.models.block_checkpoints import BlockCheckpoints
+    from offdiag.files.block_checkpoints import BlockCheckpoints
     from offdiag.tuning import gain
 
     named = model_options.assignments(more, "set")
@@ -104,7 +104,6 @@ def fit(
     local = {
         "--dislike-below": columns.dislike_below is not None,
         "--groups": groups is not None,
-        "--checkpoint": checkpoint is not None,
         "--validate": validate,
         "--updatable": updatable,
         "--features": features is not None,
@@ -126,7 +125,7 @@ def fit(
     reports: list[Report] = []
     with console.working() as work:
         if cluster is not None:
-            inter, reports = cluster_fit.learn(learner, data, columns, cluster, work, keep=keep)
+            inter, reports = cluster_fit.learn(learner, data, columns, cluster, work, keep=keep, checkpoint=checkpoint)
         else:
             work.begin(f"reading {inputs.name_of(data)}")
             inter, ledger = read(data, columns, learner, updatable, event)

@@ -20,7 +20,7 @@ FAMILIES = {
     "Lists": (
         "--history", "--disliked", "--histories", "--history-decay", "--history-half-life", "--times",
         "--only-users", "--k", "--allow", "--block", "--block-pairs", "--include-seen",
-        "--diversity", "--at-most", "--categories", "--per", "--one-per-group", "--reasons",
+        "--diversity", "--at-most", "--categories", "--per", "--one-per-group", "--new-places", "--reasons",
         "--strict", "--all", "--space", "--titles", "--id-column", "--title-column",
     ),
     "Size": ("--cluster", "--keep", "--checkpoint", "--storage", "--max-bytes"),
@@ -50,11 +50,11 @@ def text(command: Any, context: Any) -> str:
     """The help of a command or of a group of commands."""
     width = min(console.width_of(sys.stdout), WIDEST) if sys.stdout.isatty() else console.columns(80)
     parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
-    lines = layout.fill(f"Usage: {_usage(command, context, parameters)}", width, 7)
+    lines = layout.fill(f"Usage: {usage(command, context, parameters)}", width, 7)
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         lines += ["", *layout.fill(_plain(paragraph), width)]
-    given = [(_placeholder(one), _about(one)) for one in parameters if one.param_type_name == "argument"]
-    options = {"Arguments": given} | _families(one for one in parameters if one.param_type_name != "argument")
+    given = [(placeholder(one), about(one)) for one in parameters if one.param_type_name == "argument"]
+    options = {"Arguments": given} | families(one for one in parameters if one.param_type_name != "argument")
     below = _commands(command, context) if hasattr(command, "commands") else {}
     names = [name for rows in (below or options).values() for name, _ in rows]
     room = max(len("-h, --help"), *(len(name) for name in names if len(name) <= NAMES))
@@ -66,15 +66,15 @@ def text(command: Any, context: Any) -> str:
     return "\n".join([*lines, ""])
 
 
-def _usage(command: Any, context: Any, parameters: Sequence[Any]) -> str:
+def usage(command: Any, context: Any, parameters: Sequence[Any]) -> str:
     if hasattr(command, "commands"):
         return f"{context.command_path} COMMAND …"
     words = [context.command_path]
     for one in parameters:
         if one.param_type_name == "argument":
-            name = _placeholder(one)
+            name = placeholder(one)
             words.append(name if one.required else f"[{name}]")
-    words += [f"{max(one.opts, key=len)} {_placeholder(one)}" for one in parameters if _is_needed(one)]
+    words += [f"{max(one.opts, key=len)} {placeholder(one)}" for one in parameters if _is_needed(one)]
     return " ".join([*words, "[OPTIONS]"])
 
 
@@ -82,11 +82,11 @@ def _is_needed(parameter: Any) -> bool:
     return bool(parameter.required) and parameter.param_type_name != "argument"
 
 
-def _families(options: Iterable[Any]) -> dict[str, list[tuple[str, str]]]:
+def families(options: Iterable[Any]) -> dict[str, list[tuple[str, str]]]:
     """The options of each family, families in the order of the table; those of a model's settings follow the model."""
     found: dict[str, list[tuple[str, str]]] = {}
     for one in options:
-        found.setdefault(_family(one), []).append((_names(one), _about(one)))
+        found.setdefault(_family(one), []).append((_names(one), about(one)))
     known = [OPTIONS, "Model", *(family for family in found if family not in (OPTIONS, *FAMILIES)), *FAMILIES]
     return {family: found[family] for family in dict.fromkeys(known) if family in found}
 
@@ -102,10 +102,10 @@ def _family(option: Any) -> str:
 def _names(option: Any) -> str:
     """`-o, --out FILE`; a flag has no placeholder."""
     names = ", ".join([*sorted(option.opts, key=len), *option.secondary_opts])
-    return names if getattr(option, "is_flag", False) else f"{names} {_placeholder(option)}"
+    return names if getattr(option, "is_flag", False) else f"{names} {placeholder(option)}"
 
 
-def _placeholder(parameter: Any) -> str:
+def placeholder(parameter: Any) -> str:
     if parameter.metavar:
         name = str(parameter.metavar)
     elif parameter.param_type_name == "argument":
@@ -117,7 +117,7 @@ def _placeholder(parameter: Any) -> str:
     return f"{name} …" if parameter.param_type_name == "argument" and parameter.nargs != 1 else name
 
 
-def _about(parameter: Any) -> str:
+def about(parameter: Any) -> str:
     words = _plain(parameter.help or "")
     default = parameter.default
     if _is_needed(parameter):

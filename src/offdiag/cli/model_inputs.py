@@ -31,7 +31,7 @@ def read_for(model: Recommender, source: str, columns: Columns) -> Interactions:
 
     Whole numbers in a file may mean text ids such as '7'.
     """
-    columns = replace(columns, in_order=columns.in_order or model.knows_order)
+    columns = replace(columns, in_order=columns.in_order or model.reads_order)
     inter = inputs.read(source, columns, remembered=model.columns_)
     if model.item_ids_.dtype.kind in "iu" or inter.item_ids.dtype.kind not in "iu":
         return inter

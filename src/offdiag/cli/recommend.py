@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from offdiag import wording
-from offdiag.cli import console, inputs, model_inputs, outputs, products
+from offdiag.cli import cluster_batch, console, inputs, model_inputs, outputs, products
 from offdiag.cli.commands import IncludeSeen, Json, ModelFile
 from offdiag.cli.item_lookup import Lookup
 from offdiag.cli.model_inputs import ModelColumns
@@ -66,12 +66,22 @@ def recommend(
     one_per_group: Annotated[
         bool, Option("--one-per-group", help="Only the best of each group of items, e.g. one size of a shirt.")
     ] = False,
+    new_places: Annotated[
+        int, Option(metavar="N", help="Last places of each list for the best items of add-items.")
+    ] = 0,
     reasons: Annotated[bool, Option("--reasons", help="Also the item of the history that adds most.")] = False,
     titles: products.Titles = None,
     also: products.With = None,
     out: outputs.Out = None,
     rows_per_file: outputs.RowsPerFile = None,
     to: outputs.To = None,
+    cluster: Annotated[
+        str | None,
+        Option(
+            metavar="ADDRESS",
+            help="Lists by Dask workers: tcp://HOST:PORT, or local:2. --out then has a *: part-*.parquet.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, Option("--strict", help="Reject ids that the model does not know, instead of ignoring them.")
     ] = False,
@@ -100,6 +110,27 @@ def recommend(
             raise OffdiagError(f"{option} names users of a table; add --histories FILE")
     if block is not None and block_pairs is not None:
         raise OffdiagError("--block and --block-pairs exclude each other; put the items of --block into the table")
+    if cluster is not None:
+        cluster_batch.refuse(
+            {
+                "--history": bool(history), "--only-users": only_users is not None, "--json": json,
+                "--block-pairs": block_pairs is not None, "--diversity": bool(diversity),
+                "--titles": titles is not None, "--at-most": at_most is not None,
+                "--rows-per-file": rows_per_file is not None,
+                "--to": to is not None,
+            }
+        )  # fmt: skip
+        fitted = od.load(model)
+        options = {
+            "exclude_seen": not include_seen, "allow": allow and inputs.read_ids(allow, fitted),
+            "block": block and inputs.read_ids(block, fitted), "one_per_group": one_per_group, "new_places": new_places,
+            "reasons": reasons, "strict": strict, "columns": products.shown(fitted, None, also)[1],
+            "history_decay": history_decay, "history_half_life": history_half_life,
+        }  # fmt: skip
+        done = cluster_batch.recommend(fitted, model, histories, columns, cluster, out, k, options)
+        inputs.note_unknown(list(done.unknown))
+        outputs.note_lists(done)
+        return
     wanted = outputs.destination(out, rows_per_file, to, json, reads=[model, *([histories] if histories else [])])
     fitted = od.load(model)
     catalogue, shown = products.shown(fitted, titles, also)
@@ -137,6 +168,7 @@ def recommend(
         strict=strict,
         with_reasons=reasons,
         one_per_group=one_per_group,
+        new_places=new_places,
         history_decay=history_decay,
         history_half_life=history_half_life,
     )

@@ -58,6 +58,12 @@ def run(app: typer.Typer, argv: Sequence[str] | None = None) -> int:
         return _mistake(f"{place}{error.strerror or error}")
     except MemoryError as error:
         return _mistake(f"not enough memory ({error or 'no detail'}); use fewer items, float32 or packed storage")
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):  # CPython has no class of its own for this
+            raise
+        return _mistake(
+            "not enough memory, or too low a limit of the system, to start a thread; raise it (ulimit -u, -v)"
+        )
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:

@@ -123,7 +123,7 @@ def table1(
         int | None, Option(help="Settings tried for each row; 0: automatic settings. Default: 20; 0 at --size paper.")
     ] = None,
     seconds_per_row: Annotated[
-        float | None, Option(help="Time limit for tuning a row, eight times that for nets.")
+        float | None, Option(help="Time limit for tuning a row, the same for every row.")
     ] = None,
     rows: Annotated[
         str | None, Option(help="Only these rows, separated by commas, e.g. dlae,edlae,edlae-full.")

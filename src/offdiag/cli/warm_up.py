@@ -6,6 +6,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from offdiag import model_list, wording
 from offdiag._kernels import machine_code
 from offdiag.cli import console
 from offdiag.cli.commands import Json
+from offdiag.weights import byte_copy
 
 if TYPE_CHECKING:
     from offdiag import Interactions
@@ -61,6 +63,12 @@ def run(models: Iterable[str] = model_list.MODELS) -> Iterator[str]:
     """Everything that compiles a loop, stage by stage: the name of a stage comes before its work."""
     import offdiag as od
 
+    yield "lists from large catalogues"
+    many = od.synthetic.interactions(USERS, byte_copy.FEWEST_ITEMS, 20 * USERS, seed=0)
+    for precision, storage in product(PRECISIONS, ("packed", "dense")):
+        large = od.EASE().set_params(l2=1.0, storage=storage, dtype=precision).fit(many)
+        large.weights_.prepare_lists()
+        large.recommend(many, k=5)
     counts = od.synthetic.catalogue(USERS, ITEMS, 8 * USERS, communities=3, seed=0).interactions
     matrix = counts.matrix.copy()
     matrix.data[::3] = 4.5  # no counts: summed in double precision

@@ -1,4 +1,6 @@
-"""Fits on a Dask cluster, with the same results as on one machine; see docs/cluster.md. Needs the extra ``cluster``.
+"""Fits and batch work on a Dask cluster, with the same results as on one machine; see docs/cluster.md.
+
+Needs the extra ``cluster``.
 
 Example:
     >>> import offdiag as od
@@ -12,6 +14,7 @@ Example:
 """
 
 from offdiag.cluster.auto import unseen_user_l2
+from offdiag.cluster.batch import evaluate, recommend
 from offdiag.cluster.counting import gram
 from offdiag.cluster.filters import prepare
 from offdiag.cluster.full_rank import fit_full_rank
@@ -22,6 +25,6 @@ from offdiag.cluster.sparse import fit_sparse
 from offdiag.cluster.stages import Report
 
 __all__ = [
-    "Parts", "Report", "connect", "fit_full_rank", "fit_next_item", "fit_sparse", "gram", "prepare", "read",
-    "unseen_user_l2",
+    "Parts", "Report", "connect", "evaluate", "fit_full_rank", "fit_next_item", "fit_sparse", "gram", "prepare",
+    "read", "recommend", "unseen_user_l2",
 ]  # fmt: skip

@@ -119,6 +119,12 @@ def matrix_of(part: Part, m: int) -> sparse.csr_array:
     return csr(data, part.indices, part.indptr, (len(part.indptr) - 1, m))
 
 
+def interactions_of(part: Part, item_ids: NDArray[Any]) -> Interactions:
+    """The users of a part, with their events if it has them."""
+    events = None if part.events is None else part.sequences()
+    return Interactions(matrix_of(part, len(item_ids)), part.user_ids, item_ids, events=events)
+
+
 def stack(parts: list[Part], m: int) -> sparse.csr_array:
     """The rows of several parts, one after another."""
     X = sparse.vstack([matrix_of(part, m) for part in parts], format="csr")

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from offdiag import wording
 from offdiag.cluster import session
 from offdiag.errors import NotEnoughMemory, OffdiagError
@@ -22,8 +20,6 @@ from offdiag.progress import Progress
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-    from offdiag.cluster.placement import Homes
-
 PATIENCE = 30.0  # seconds without a usable worker after which all are considered lost
 SMALLER_PARTS = "give the workers more memory or split the data into more, smaller parts"
 
@@ -31,6 +27,8 @@ SMALLER_PARTS = "give the workers more memory or split the data into more, small
 @dataclass(frozen=True)
 class Report:
     """The cost of a stage: seconds, peak resident memory of each worker, and bytes that workers sent.
+
+    ``expected_bytes``: how many it was expected to send, if that was estimated beforehand.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
@@ -45,12 +43,14 @@ class Report:
     seconds: float
     peak_bytes: dict[str, int]  # by worker address
     moved_bytes: int
+    expected_bytes: int | None = None
 
     def __str__(self) -> str:
         peak = wording.size(max(self.peak_bytes.values(), default=0))
+        expected = "" if self.expected_bytes is None else f" ({wording.size(self.expected_bytes)} expected)"
         return (
             f"{self.stage}: {wording.seconds(self.seconds)} on {len(self.peak_bytes)} workers, at most {peak} on one, "
-            f"{wording.size(self.moved_bytes)} moved"
+            f"{wording.size(self.moved_bytes)} moved{expected}"
         )
 
 
@@ -80,6 +80,7 @@ class Stage:
     progress: Progress | None = None
     patience: float = PATIENCE
     lower: str = SMALLER_PARTS  # what to do when memory runs out
+    expected_bytes: int | None = None  # to be sent by the workers
     _stuck_since: float | None = field(default=None, repr=False)
     _limit: int | None = field(default=None, repr=False)
 
@@ -138,30 +139,23 @@ class Stage:
         with self.explain_errors():
             return list(fetched.result())
 
-    def each(
-        self, function: Callable[..., Any], shared: Sequence[Future], jobs: Sequence[Any], homes: Homes, at_once: int
-    ) -> Iterator[tuple[int, Any]]:
-        """(number, result) of function(shared[home], *job) for each job, as they finish.
+    def each(self, start: Callable[[int], Future], n: int, at_once: int) -> Iterator[tuple[int, Any]]:
+        """(number, result) of the futures that ``start(number)`` submits for 0..n, as they finish.
 
-        ``shared``: data that all jobs need, a copy at every home. ``jobs`` are created when it is their turn, so few
-        are held at a time; the next goes to the least busy worker.
+        At most ``at_once`` are submitted at a time, so few results and arguments are held.
         """
-        running: dict[int, tuple[int, Future]] = {}
+        running: dict[int, Future] = {}
         handed_out = done = 0
-        while done < len(jobs):
-            load = np.bincount([home for home, _ in running.values()], minlength=len(shared))
-            while load.min() < at_once and handed_out < len(jobs):
-                home = int(load.argmin())
-                running[handed_out] = home, self.submit(function, shared[home], *jobs[handed_out], **homes.near(home))
-                load[home] += 1
+        while done < n:
+            while len(running) < at_once and handed_out < n:
+                running[handed_out] = start(handed_out)
                 handed_out += 1
-            self._wait_until(lambda: any(self._finished(future) for _, future in running.values()), 0.05)
-            for number in [at for at, (_, future) in running.items() if self._finished(future)]:
-                _, future = running.pop(number)
-                (result,) = self._fetch([future])
+            self._wait_until(lambda: any(self._finished(future) for future in running.values()), 0.05)
+            for number in [at for at, future in running.items() if self._finished(future)]:
+                (result,) = self._fetch([running.pop(number)])
                 done += 1
                 if self.progress:
-                    self.progress(self.name, done / len(jobs))
+                    self.progress(self.name, done / n)
                 yield number, result
 
     def _fail(self, future: Future) -> None:
@@ -234,4 +228,6 @@ def stage(
     with work.explain_errors():
         after = client.run(_usage, on_error="ignore")
     moved = sum(max(sent - before.get(worker, 0), 0) for worker, (_, sent) in after.items())
-    reports.append(Report(name, seconds, {worker: peak for worker, (peak, _) in after.items()}, moved))
+    reports.append(
+        Report(name, seconds, {worker: peak for worker, (peak, _) in after.items()}, moved, work.expected_bytes)
+    )

@@ -75,6 +75,11 @@ class Features(tables.Tabular):
         return [f"{block.name}={name}" for block in self.blocks for name in block.coder.names()]
 
     @property
+    def kinds(self) -> NDArray[np.int64]:
+        """The place of each feature's block among the blocks."""
+        return np.repeat(np.arange(len(self.blocks)), [block.coder.width for block in self.blocks])
+
+    @property
     def weights(self) -> dict[str, float]:
         """The weight of each block by name."""
         return {block.name: block.weight for block in self.blocks}

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag import notebook, tables
+from offdiag import checks, notebook, tables
 from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import sequences_of
-from offdiag.data.sparse_rows import row_of_entries
+from offdiag.data.sparse_rows import row_of_entries, share_of_rows
+from offdiag.errors import OffdiagError
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +134,29 @@ class Split(tables.Tabular):
         names = ("part", "users", "interactions", "targets")
         table = tables.frame(dict(zip(names, zip(*rows, strict=True), strict=True)))
         return notebook.card("Split", {"items": f"{self.train.n_items:,}"}, table)
+
+
+def sizes_of_parts(
+    sizes: NDArray[np.int64], held_out: float, validation: float, users: int | None, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many interactions of each user are test and validation targets; one at least stays in train.
+
+    With ``users``, only so many random users with two interactions or more have targets.
+    """
+    checks.number("held_out", held_out, 0, 1, above=True, below=True, hint="; e.g. 0.2")
+    if not 0 <= validation < 1 or held_out + validation >= 1:
+        raise OffdiagError(
+            f"expected held_out + validation below 1, received {held_out} + {validation}; leave some for train"
+        )
+    asked = sizes >= 2
+    if users is not None and checks.whole("users", users, 1) < asked.sum():
+        some = np.random.default_rng([seed, users]).choice(np.flatnonzero(asked), users, replace=False)
+        asked = np.isin(np.arange(len(sizes)), some)
+    n_test = np.where(asked, share_of_rows(sizes, held_out), 0)
+    if not validation:
+        return n_test, np.zeros_like(n_test)
+    # An interaction is held out for validation only if another one stays in train.
+    return n_test, np.where(asked, np.minimum(share_of_rows(sizes, validation), np.maximum(sizes - n_test - 1, 0)), 0)
 
 
 def within_users(inter: Interactions, is_test: NDArray[np.bool_], is_validation: NDArray[np.bool_] | None) -> Split:

@@ -37,6 +37,18 @@ def moment_of(at: Any) -> float:
     return at  # type: ignore[no-any-return]
 
 
+def past_dates(seconds: NDArray[Any], dates: Any, where: str) -> NDArray[Any]:
+    """The dates of a column in seconds, none in the future: it would be the last event of its user for years."""
+    late = _in_future(seconds)
+    if late.any():
+        row = int(late.argmax())
+        raise OffdiagError(
+            f"expected the dates of past events, received {dates[row]}, which is in the future, in row {row + 1} of "
+            f"{where} ({int(late.sum())} in all); fix those rows, or give times as numbers"
+        )
+    return seconds
+
+
 def past_moments(times: Sequence[Any]) -> NDArray[np.float64]:
     """The times of events: all numbers or all dates, and no date in the future."""
     numbers = [checks.is_number(at) for at in times]
@@ -49,7 +61,11 @@ def past_moments(times: Sequence[Any]) -> NDArray[np.float64]:
         found = np.array([float(moment_of(at)) for at in times], dtype=np.float64)
     except OverflowError:
         raise OffdiagError("expected times below 1e308, received a larger number; use seconds since 1970") from None
-    if times and not numbers[0] and found.max() > time.time() + CLOCKS_DIFFER:
+    if times and not numbers[0] and _in_future(found).any():
         latest = times[int(found.argmax())]
         raise OffdiagError(f"expected the dates of past events, received {str(latest)!r}, which is in the future")
     return found
+
+
+def _in_future(seconds: NDArray[Any]) -> NDArray[np.bool_]:
+    return seconds > time.time() + CLOCKS_DIFFER

@@ -1,8 +1,8 @@
 """Splits: what a model may learn from, and what it has to predict.
 
 In `strong` and `liang` the users of validation and test are not in train: a part of their interactions is
-their history, the rest the targets. In `weak`, `last_out`, `last_basket` and `by_time` every user is in train and the
-rows of validation and test are the rows of train; a user without targets has an empty row there.
+their history, the rest the targets. In `weak`, `last_out`, `last_part`, `last_basket` and `by_time` every user is in
+train and the rows of validation and test are the rows of train; a user without targets has an empty row there.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks
-from offdiag.data.held_out import HeldOut, Split, held_out_part, within_users
+from offdiag.data.held_out import HeldOut, Split, held_out_part, sizes_of_parts, within_users
 from offdiag.data.interactions import Interactions
 from offdiag.data.sequences import in_order, join
 from offdiag.data.sparse_rows import rank_within_rows, row_of_entries, share_of_rows
 from offdiag.data.split_items import ColdSplit, cold_items
-from offdiag.data.split_time import by_time, last_basket, last_out
+from offdiag.data.split_time import by_time, last_basket, last_out, last_part
 from offdiag.errors import OffdiagError
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "given",
     "last_basket",
     "last_out",
+    "last_part",
     "liang",
     "strong",
     "weak",
@@ -112,33 +113,26 @@ def liang(inter: Interactions, held_out_users: int, seed: int = 98765) -> Split:
     )
 
 
-def weak(inter: Interactions, held_out: float = 0.2, validation: float = 0.0, seed: int = 0) -> Split:
+def weak(
+    inter: Interactions, held_out: float = 0.2, validation: float = 0.0, seed: int = 0, users: int | None = None
+) -> Split:
     """Weak generalisation: a random part of every user's interactions is held out.
 
     At least one of each user with two or more is a target, and at least one stays in train. With
-    `validation` another part is held out for tuning; the histories of test then include it.
+    `validation` another part is held out for tuning; the histories of test then include it. With `users`, only so many
+    random users with two items or more are asked; the others keep all of theirs in train.
 
     Example:
         >>> import offdiag as od
         >>> od.split.weak(od.synthetic.interactions(100, 50, 900, times=True), held_out=0.2).test
         HeldOut(100 users, 712 in histories, 188 targets)
     """
-    _fraction("held_out", held_out)
-    if not 0 <= validation < 1 or held_out + validation >= 1:
-        raise OffdiagError(
-            f"expected held_out + validation below 1, received {held_out} + {validation}; leave some for train"
-        )
+    n_test, n_validation = sizes_of_parts(np.diff(inter.matrix.indptr), held_out, validation, users, seed)
     rng = np.random.default_rng(seed)
-    sizes = np.diff(inter.matrix.indptr)
-    n_test = share_of_rows(sizes, held_out)
-    # An interaction is held out for validation only if another one stays in train.
-    n_validation = (
-        np.minimum(share_of_rows(sizes, validation), np.maximum(sizes - n_test - 1, 0)) if validation else None
-    )
     rank = _random_rank(inter, rng)
     rows = row_of_entries(inter.matrix.indptr)
     is_test = rank < n_test[rows]
-    is_validation = None if n_validation is None else ~is_test & (rank < (n_test + n_validation)[rows])
+    is_validation = ~is_test & (rank < (n_test + n_validation)[rows]) if validation else None
     return within_users(inter, is_test, is_validation)
 
 

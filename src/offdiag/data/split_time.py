@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import checks
-from offdiag.data.held_out import HeldOut, Split, within_users
+from offdiag.data.held_out import HeldOut, Split, sizes_of_parts, within_users
 from offdiag.data.interactions import Interactions
 from offdiag.data.moments import moment_of
 from offdiag.data.sequences import sequences_of
-from offdiag.data.sparse_rows import row_of_entries
+from offdiag.data.sparse_rows import rank_within_rows, row_of_entries
 from offdiag.errors import OffdiagError
 
 
@@ -41,6 +41,37 @@ def last_out(inter: Interactions, validation: bool = True) -> Split:
         raise _nothing_to_hold_out()
     is_validation = _last_of_rows(inter, ~is_test) & (sizes >= 3)[rows] if validation else None
     return within_users(inter, is_test, is_validation)
+
+
+def last_part(
+    inter: Interactions, held_out: float = 0.2, validation: float = 0.0, users: int | None = None, seed: int = 0
+) -> Split:
+    """The end of every user's interactions is held out: a part of each history, as in ``weak``, but the latest part.
+
+    By time where it is known, else by the order of the rows in the source table, as in the lists of published splits.
+    With `validation`, the part before it is held out for tuning. With `users`, only so many random users with two
+    interactions or more are asked; the others keep all of theirs in train.
+
+    Example:
+        >>> import offdiag as od
+        >>> od.split.last_part(od.synthetic.interactions(100, 50, 900, times=True), held_out=0.2).test
+        HeldOut(100 users, 712 in histories, 188 targets)
+    """
+    n_test, n_validation = sizes_of_parts(np.diff(inter.matrix.indptr), held_out, validation, users, seed)
+    rows = row_of_entries(inter.matrix.indptr)
+    left = np.diff(inter.matrix.indptr)[rows] - 1 - place_in_row(inter)
+    is_test = left < n_test[rows]
+    is_validation = ~is_test & (left < (n_test + n_validation)[rows]) if validation else None
+    return within_users(inter, is_test, is_validation)
+
+
+def place_in_row(inter: Interactions) -> NDArray[np.int64]:
+    """0 for the first interaction of each user, 1 for the next, …: by time, equal times and no times by table order."""
+    keys = (inter.table_order,) if inter.times is None else (inter.table_order, inter.times)
+    order = np.lexsort(keys)
+    place = np.empty(inter.nnz, dtype=np.int64)
+    place[order] = np.arange(inter.nnz)
+    return rank_within_rows(inter.matrix.indptr, place, max(inter.nnz, 1))
 
 
 def last_basket(inter: Interactions, gap_minutes: float = 0.0, validation: bool = True) -> Split:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from offdiag import checks
 from offdiag.data.ids import checked_ids, no_gaps, number
 from offdiag.data.interactions import Interactions
+from offdiag.data.moments import past_dates
 from offdiag.data.sequences import in_order
 from offdiag.data.sparse_rows import csr, row_pointer, sort_pairs
 from offdiag.errors import OffdiagError
@@ -227,10 +228,10 @@ def checked_times(column: pl.Series, where: str) -> NDArray[Any]:
 
     no_gaps(column, "a time", where)
     if column.dtype == pl.Date:
-        return column.cast(pl.Int64).to_numpy() * 86_400
+        return past_dates(column.cast(pl.Int64).to_numpy() * 86_400, column, where)
     if column.dtype == pl.Datetime:
         micro = column.dt.epoch("us").to_numpy()
-        return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
+        return past_dates(micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6, column, where)
     if column.dtype.is_integer():
         try:
             return column.cast(pl.Int64).to_numpy(writable=True)

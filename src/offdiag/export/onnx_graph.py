@@ -42,7 +42,7 @@ def write_onnx(model: Recommender, path: str | os.PathLike[str], *, k: int = 10)
     except ImportError:
         raise OffdiagError("write_onnx needs onnx, which is not installed; pip install 'offdiag[export]'") from None
 
-    if model.knows_order:
+    if model.reads_order:
         raise OffdiagError(
             f"the ONNX graph takes a history as a set, but {type(model).__name__} weighs it by its order; export its "
             "weights with od.export.write_arrays, or another model"

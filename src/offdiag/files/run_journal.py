@@ -44,22 +44,22 @@ def resume(path: Path, header: dict[str, Any], run: str, parse: Callable[[dict[s
     if not path.exists() or not path.stat().st_size:
         append(path, header)
         return []
+    ours = json.loads(json.dumps(header))
     try:
         first, *lines = read(path)
         if first.get("format") != header["format"]:
             raise ValueError("another format")
-        found = [parse(line) for line in lines]
+        differing = [
+            f"{key} {cut(str(first.get(key)), 40)} there and {cut(str(value), 40)} here"
+            for key, value in ours.items()
+            if first.get(key) != value
+        ]
+        found = [] if differing else [parse(line) for line in lines]  # those of another run may not be readable here
     except (ValueError, TypeError) as error:
         raise OffdiagError(
             f"expected a {run} written by offdiag in {str(path)!r}, received something else ({error}); "
             "choose another file, or delete this one"
         ) from None
-    ours = json.loads(json.dumps(header))
-    differing = [
-        f"{key} {cut(str(first.get(key)), 40)} there and {cut(str(value), 40)} here"
-        for key, value in ours.items()
-        if first.get(key) != value
-    ]
     if differing:
         raise OffdiagError(
             f"the {run} in {str(path)!r} is of something else: {', '.join(differing)}; choose another file"

@@ -138,6 +138,14 @@ class Users:
         }
 
     def copy(self) -> Self:
+        """The same Gram with numbers of its own.
+
+        Example:
+            >>> import offdiag as od
+            >>> G = od.gram([[1, 1, 0], [0, 1, 1]])
+            >>> od.EASE(l2=1.0).fit_gram(G.copy()).n_users_
+            2
+        """
         return self._with(self.values.copy())
 
     def astype(self, dtype: Any) -> Self:

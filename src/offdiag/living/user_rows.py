@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from offdiag import wording
 from offdiag.data.ids import positions
@@ -232,6 +232,8 @@ def part_after(
         check_left(np.diagonal(after)[live], g[live])
     after[~live], after[:, ~live] = 0.0, 0.0
     if 0 < len(items) <= CHECKED_ITEMS:
+        from scipy import linalg
+
         lowest = float(linalg.eigvalsh(after)[0])
         if lowest < -1e-9 * float(np.trace(before)):
             raise OffdiagError(NEVER_THERE.format(why="what would be left is not a sum over users"))

@@ -115,8 +115,13 @@ def accuracy(found: Candidates, shares: NDArray[np.float64]) -> float:
     """The mean ndcg@20 of the blend with these shares."""
     counted = np.flatnonzero(shares)
     total = sum(shares[p] * found.scores[p] for p in counted)
+    if total.shape[1] > 2 * K:  # the best in the order of the items, so that equal scores stay in it below
+        best = np.sort(np.argpartition(-total, 2 * K, axis=1)[:, : 2 * K], axis=1)
+        total, hits = (np.take_along_axis(one, best, axis=1) for one in (total, found.hit))
+    else:
+        hits = found.hit
     order = np.argsort(-total, axis=1, kind="stable")[:, :K]
-    hit = np.take_along_axis(found.hit, order, axis=1)
+    hit = np.take_along_axis(hits, order, axis=1)
     gains = 1 / np.log2(np.arange(2, K + 2))[: order.shape[1]]
     ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, K + 2)))])
     return float(((hit * gains).sum(axis=1) / ideal[np.minimum(found.n_targets, K)]).mean())

@@ -82,8 +82,7 @@ class _Settings(Regression):
     prior_weight: float | Auto = fields.prior_weight()
     storage: Literal["packed", "dense"] = fields.setting(
         "packed", choices=("packed", "dense"), layout=True,
-        help="How the weights are stored. Packed is the symmetric inverse, half the memory; dense is the matrix "
-        "itself, faster for single requests.",
+        help="How the weights are stored. Packed is the symmetric inverse, half the memory; dense the matrix itself.",
     )  # fmt: skip
     dtype: Literal["float32", "float64"] = fields.dtype()
 
@@ -148,6 +147,13 @@ class FullRankModel(_Settings):
         """Learn from a Gram alone, with its ``user_power``. G is copied, not changed; ``groups`` are as in ``fit``.
 
         Without data, the weights of ``item_features`` and ``prior`` must be given as numbers.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> first, rest = (od.gram(X.select_users(part)) for part in (slice(0, 100), slice(100, 300)))
+            >>> od.EASE(l2=20.0).fit_gram(first + rest).n_users_
+            300
         """
         progress = reporter(progress)
         used = self._validate()

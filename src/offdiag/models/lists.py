@@ -21,7 +21,13 @@ class Lists:
     """``recommend`` and ``recommend_to``, for a class with an ``ask``."""
 
     knows_order: ClassVar[bool] = False  # it learns from, and recommends for, histories in order
+    history_decay_: float | None = None  # how a history fades unless the caller says otherwise, in a linear model
     columns_: Roles | None = None  # of the table that was learned from; tables of histories are read the same way
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether the order of a history matters to a list."""
+        return self.knows_order or self.history_decay_ is not None
 
     @property
     def catalogue_(self) -> Catalogue | None:
@@ -45,6 +51,7 @@ class Lists:
         strict: bool = False,
         reasons: bool = False,
         one_per_group: bool = False,
+        new_places: int = 0,
         history_decay: float | None = None,
         history_half_life: float | None = None,
     ) -> Recommendations:
@@ -55,7 +62,8 @@ class Lists:
         ``allow`` and ``block`` are lists of item ids; ``block`` may also be a table with the columns user and item
         (a data frame or Interactions) of what single users must not get. ``reasons=True`` also finds the item of the
         history that adds most to each score, and its share of all that is added. ``one_per_group=True`` lists only the
-        best item of each group: those of the fit, or else of the catalogue (docs/groups.md).
+        best item of each group: those of the fit, or else of the catalogue (docs/groups.md). With ``new_places=n`` the
+        last places of a list go to the best items of ``add_items``, until it has n of them (docs/features.md).
 
         ``disliked`` holds a list of ids for each history (Interactions may have ``dislikes`` of their own). They are
         never recommended; a model that was fitted with ``dislike_weight`` also learns from them (docs/dislikes.md).
@@ -85,7 +93,8 @@ class Lists:
         """
         question = self.ask(
             k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
-            one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
+            one_per_group=one_per_group, new_places=new_places, history_decay=history_decay,
+            history_half_life=history_half_life,
         )  # fmt: skip
         ordered = question.recency is not None
         chosen = self._chosen(histories, users, data, ordered)
@@ -107,6 +116,7 @@ class Lists:
         strict: bool = False,
         reasons: bool = False,
         one_per_group: bool = False,
+        new_places: int = 0,
         titles: Mapping[Any, str] | None = None,
         columns: Sequence[str] = ("title",),
         rows_per_file: int | None = None,
@@ -130,7 +140,8 @@ class Lists:
         """
         question = self.ask(
             k, exclude_seen=exclude_seen, allow=allow, block=block, strict=strict, with_reasons=reasons,
-            one_per_group=one_per_group, history_decay=history_decay, history_half_life=history_half_life,
+            one_per_group=one_per_group, new_places=new_places, history_decay=history_decay,
+            history_half_life=history_half_life,
         )  # fmt: skip
         return ranking.write(
             question, self._chosen(histories, users, data, question.recency is not None), path,
@@ -140,7 +151,7 @@ class Lists:
 
     def _read(self, histories: Any, ordered: bool = False) -> Any:
         """Histories of any form; of a table every row, if their order matters."""
-        return read_histories(histories, self.columns_, "events" if ordered or self.knows_order else "pairs")
+        return read_histories(histories, self.columns_, "events" if ordered or self.reads_order else "pairs")
 
     def _chosen(self, histories: Any, users: Any, data: Any, ordered: bool) -> Any:
         """The histories, or those of some users of the data."""

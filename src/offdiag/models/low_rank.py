@@ -100,7 +100,15 @@ class LowRankModel(_Settings):
         item_features: Any = None,
         progress: Progress | bool | None = None,
     ) -> Self:
-        """Learn from a Gram alone, with its ``user_power``; ``feature_weight`` must then be a number."""
+        """Learn from a Gram alone, with its ``user_power``; ``feature_weight`` must then be a number.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.LowRankDLAE(rank=5).fit_gram(od.gram(X, user_power=0.5), item_ids=X.item_ids)
+            >>> model.recommend([[]], k=3).lengths
+            array([3])
+        """
         progress = reporter(progress)
         used = self._validate()
         check_gram(G, used.user_power, also=SparseGram)

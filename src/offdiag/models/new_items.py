@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks, memory, notebook, tables, wording
+from offdiag._kernels import parallel
 from offdiag.data.features import Features, check_features, same_columns, united
 from offdiag.data.ids import positions
 from offdiag.data.read_features import read_features
@@ -120,7 +121,8 @@ class Growing(Estimator):
         ids = _unknown_ids(features, model.item_ids_)
         learned = model.item_ids_[: model.weights_.learned.shape[0]]
         check_features(known, learned)
-        weights, added = _added(model.weights_, model.popularity_, known.rows(learned), features.rows(ids), boost)
+        rows = known.rows(learned), features.rows(ids)
+        weights, added = _added(model.weights_, model.popularity_, *rows, known.kinds, boost)
         if len(added) < len(ids):
             left_out = np.delete(ids, added).tolist()
             warnings.warn(
@@ -269,33 +271,54 @@ def _unknown_ids(features: Features, item_ids: NDArray[Any]) -> NDArray[Any]:
 
 
 def _added(
-    W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array, f: sparse.csr_array, boost: float
+    W: Weights,
+    popularity: NDArray[np.float64],
+    F: sparse.csr_array,
+    f: sparse.csr_array,
+    kinds: NDArray[np.int64],
+    boost: float,
 ) -> tuple[Weights, NDArray[np.int64]]:
     """The weights with new items of the features f, and which of these could be placed."""
     base = W.learned
     m, n = base.shape[0], f.shape[0]
     room = m * n * base.dtype.itemsize
     memory.require(3 * room, f"the weights of {n:,} new items", "add fewer at a time")
-    placed = solver.place(F, f, _sample(base, popularity[:m], F))
+    placed = solver.place(F, f, _sample(base, popularity[:m], F), kinds)
     like = solver.strongest(placed.like, LIKE)
     added = np.flatnonzero(np.diff(like.indptr))
-    into = (mix_columns(base, placed.columns) + placed.direct.toarray().astype(base.dtype))[added].T * boost
-    parts = sparse.csr_array(like[added]), np.ascontiguousarray(into, dtype=base.dtype)
+    rows = mix_columns(base, placed.columns)
+    _add(rows, placed.direct)
+    rows = rows if len(added) == n else rows[added]
+    if boost != 1:
+        rows *= base.dtype.type(boost)
+    parts = sparse.csr_array(like[added]), _transposed(rows)
     if isinstance(W, Grown):
         parts = sparse.csr_array(sparse.vstack([W.like, parts[0]])), np.concatenate([W.into, parts[1]], axis=1)
     return (grow(base, *parts) if parts[0].shape[0] else W), added
+
+
+def _transposed(rows: NDArray[Any]) -> NDArray[Any]:
+    """A copy, on all cores: NumPy's own takes as long as the mixtures."""
+    out = np.empty(rows.shape[::-1], dtype=rows.dtype)
+
+    def copy(first: int, last: int) -> None:
+        out[first:last] = rows[:, first:last].T
+
+    parallel.run_parallel(copy, parallel.ranges(len(out), -(-len(out) // 512)))
+    return out
+
+
+def _add(rows: NDArray[Any], direct: sparse.csr_array) -> None:
+    """In place, where direct has entries: as a dense matrix it would be as large as the rows."""
+    direct.sum_duplicates()
+    place = np.repeat(np.arange(direct.shape[0]), np.diff(direct.indptr))
+    rows[place, direct.indices] += direct.data.astype(rows.dtype)
 
 
 def _sample(W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array) -> solver.Sample:
     """Known items to treat as new, and what the weights say about them: nothing here depends on single users."""
     held = solver.held_out(F, popularity)
     items = np.arange(W.shape[0])
-    columns = np.array([W.column(items, item) for item in held.tolist()], dtype=np.float64).reshape(
-        len(held), len(items)
-    )
-    histories = [solver.typical_histories(popularity, held)]
-    if len(held):
-        histories = [solver.audiences(columns, popularity, held), *histories]
-    X = sparse.csr_array(sparse.vstack(histories, format="csr"))
-    unit = float(columns.max(axis=1).mean()) if len(held) else 0.0
-    return solver.Sample(held, X, np.asarray(X @ W, dtype=np.float64), unit)
+    largest = [float(W.column(items, item).max()) for item in held.tolist()]
+    X = solver.typical_histories(popularity, held)
+    return solver.Sample(held, X, np.asarray(X @ W, dtype=np.float64), float(np.mean(largest)) if largest else 0.0)

@@ -254,7 +254,8 @@ class Recommender(new_items.Growing):
 
         Nothing is assigned before this line: an interrupted fit leaves an earlier one intact.
         """
-        vars(self).pop("added_items_", None)
+        for name in ("added_items_", "history_decay_"):
+            vars(self).pop(name, None)
         vars(self).update(
             {"_groups": None} | learned,
             weights_=weights,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -80,7 +81,32 @@ class Scores(Lists):
 
     def _recency(self) -> ranking.Recency | None:
         """How the age of a choice weighs in a history, as learned; None if the order does not matter."""
-        return None
+        return None if self.history_decay_ is None else ranking.Recency(self.history_decay_)
+
+    def with_history_decay(self, decay: float | None) -> Self:
+        """The same fit, whose lists let older choices fade by default; ``None`` or 1: all count alike.
+
+        It is kept in the file of the model. Histories must then come in order; a ``history_decay`` in a call replaces
+        it. Large arrays are shared.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, times=True, seed=0)
+            >>> model = od.EASE(l2=10.0).fit(X)
+            >>> recent = model.with_history_decay(0.8)
+            >>> bool((recent.recommend(X, k=5).indices == model.recommend(X, k=5, history_decay=0.8).indices).all())
+            True
+        """
+        model = copy.copy(self._require_fit())
+        if model.knows_order:
+            raise OffdiagError(
+                f"{type(self).__name__} chooses how a history fades by itself; give history_decay to the model or to "
+                "recommend"
+            )
+        model.history_decay_ = None
+        recency = model._chosen_recency(decay, None)
+        model.history_decay_ = None if recency is None else recency.decay
+        return model
 
     def _chosen_recency(self, history_decay: float | None, history_half_life: float | None) -> ranking.Recency | None:
         """How the age of a choice weighs: as the caller says, or else as learned."""

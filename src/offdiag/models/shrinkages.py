@@ -66,6 +66,16 @@ class Shrink:
         return self.factors(sigma)
 
     def factors(self, sigma: Vector) -> Vector:
+        """What a shrinkage of your own defines: a factor in [0, 1] for each singular value, largest first.
+
+        Example:
+            >>> import offdiag as od
+            >>> class Half(od.spectral.Shrink):
+            ...     def factors(self, sigma):
+            ...         return 0.5 + 0 * sigma
+            >>> Half()([3.0, 1.0])
+            array([0.5, 0.5])
+        """
         raise NotImplementedError
 
 

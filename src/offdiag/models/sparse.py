@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from offdiag import memory
 from offdiag.data.columns import Roles
 from offdiag.errors import OffdiagError
+from offdiag.files.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
@@ -19,14 +20,13 @@ from offdiag.living import sparse
 from offdiag.living.exact_change import Change, NewWeights
 from offdiag.living.past import Past
 from offdiag.models import auto, fields, side_information, sparse_from_gram
-from offdiag.models.block_checkpoints import BlockCheckpoints, data_facts
 from offdiag.models.fields import Auto, number
 from offdiag.models.full_rank import Regression, inverse_propensity
 from offdiag.models.grouping import Grouping, grouping_of
 from offdiag.models.side_information import side_of
 from offdiag.models.source import Reading, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
-from offdiag.solvers import gram_rows, low_pass, popularity_order, support
+from offdiag.solvers import gram_rows, gram_triangles, low_pass, popularity_order, support
 from offdiag.solvers.products import DataProduct, Product, ScaledProduct, check_range, item_scale
 from offdiag.weights import Smoothed, Sparse
 
@@ -131,7 +131,8 @@ class SparseEDLAE(Regression):
         supports = support.choose(data, H, k, self.dtype, groups=used._groups_by(rank, kinds), progress=progress)
 
         def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
-            plan = gram_rows.plan(supports, np.dtype(self.dtype).itemsize, block_bytes(used.block_bytes))
+            arrange = gram_rows.plan if kept else gram_triangles.plan  # smaller blocks lose less if killed
+            plan = arrange(supports, np.dtype(self.dtype).itemsize, block_bytes(used.block_bytes))
             return support.solve(data, H, supports, plan, kept=kept and kept.stage(stage), progress=progress)
 
         supports, explained = support.to_size(supports, H, used._budget(m), solve)
@@ -155,6 +156,13 @@ class SparseEDLAE(Regression):
 
         ``item_features``, whose ``feature_weight`` must be a number, add 12 bytes per pair of items that share one.
         A smooth part (``rank`` > 0) is learned from a Gram with user_power=1 only: all its users weigh the same.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.SparseEDLAE(l2=20.0).fit_gram(od.gram(X, user_power=0.5), item_ids=X.item_ids)
+            >>> model.recommend([[]], k=3).lengths
+            array([3])
         """
         progress = reporter(progress)
         settings = self._valid_settings()

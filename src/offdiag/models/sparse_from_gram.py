@@ -14,7 +14,7 @@ from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram
 from offdiag.models.grouping import Grouping
 from offdiag.progress import Progress
-from offdiag.solvers import gram_rows, gram_supports, popularity_order, support
+from offdiag.solvers import gram_rows, gram_supports, gram_triangles, popularity_order, support
 
 if TYPE_CHECKING:
     from offdiag.models.sparse import SparseEDLAE
@@ -39,7 +39,7 @@ def by_rows(
     H = model._penalise(g, G.scale)
 
     def solve(supports: support.Supports, stage: str) -> NDArray[np.float64]:
-        plan = gram_rows.plan(supports, np.dtype(model.dtype).itemsize, block_bytes)
+        plan = gram_triangles.plan(supports, np.dtype(model.dtype).itemsize, block_bytes)
         return support.solve(data, H, supports, plan, progress=progress)
 
     groups = model._groups_by(data.rank, kinds)

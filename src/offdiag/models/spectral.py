@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,12 @@ class Spectral(_Spectrum):
         "Below half of item_power popular items count for more in a history, and for less in a list.",
     )  # fmt: skip
 
+    decomposition: Literal["converged", "quick"] = fields.setting(
+        "converged", choices=("converged", "quick"), optional=True,
+        help="How exact the components are. quick: a fixed number of products with the data, a quarter of the time; "
+        "enough for the hard shrinkage, of which only the span of all components matters.",
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         if not _is_auto(self.shrink):
             with suppress(OffdiagError):  # which the fit reports, as for every other setting
@@ -141,6 +147,27 @@ class Spectral(_Spectrum):
         model.objectives_ = [model.objective_]
         return model
 
+    def with_outer_power(self, power: float) -> Self:
+        """The same decomposition with another ``outer_power``: a new fitted model that shares Q with this one.
+
+        Example:
+            >>> import offdiag as od
+            >>> X = od.synthetic.interactions(300, 40, 3_000, seed=0)
+            >>> model = od.Spectral(rank=8, shrink="hard", item_power=1.0).fit(X)
+            >>> model.with_outer_power(0.4).settings_["outer_power"]
+            0.4
+        """
+        spectrum, settings = self._spectrum(), self.settings_
+        before = settings.get("outer_power", settings["item_power"] / 2)
+        if not before:
+            raise OffdiagError("expected a fit whose outer_power is not 0, received 0; fit with another one instead")
+        model = copy.copy(self)
+        model.outer_power = number(self._with({"outer_power": power})._validate().outer_power)
+        scale = spectrum.scale.astype(np.float64) ** (model.outer_power / before)
+        model.weights_ = replace(spectrum, scale=scale.astype(model.dtype))
+        model.settings_ = settings | {"outer_power": model.outer_power}
+        return model
+
     def _validate(self) -> Self:
         used = super()._validate()
         if not _is_auto(used.shrink):
@@ -176,7 +203,10 @@ class Spectral(_Spectrum):
         scale = item_scale(g, item_power)
         if item_power:
             product = ScaledProduct(product, scale)
-        found = spectral.decompose(product, self.rank, seed=self.seed, start=start and start[0], progress=progress)
+        if self.decomposition == "quick":
+            found = spectral.decompose_quickly(product, self.rank, seed=self.seed, progress=progress)
+        else:
+            found = spectral.decompose(product, self.rank, seed=self.seed, start=start and start[0], progress=progress)
         sigma = np.sqrt(found.eigenvalues)
         shrink = chosen(sigma)
         if 0 < shrink.max(initial=0.0) < np.finfo(product.dtype).tiny / np.finfo(product.dtype).eps:
@@ -214,7 +244,7 @@ def smooth_part(n_users: int, n_items: int) -> Spectral:
     the 0.5 of the plain filter, or better, on six of seven data sets (docs/models.md).
     """
     rank = max(1, min(SMOOTH_RANK, n_users // SMOOTH_SHARE, n_items // SMOOTH_SHARE))
-    return Spectral(rank=rank, shrink="hard", item_power=1.0, outer_power=0.4, user_power=1.0)
+    return Spectral(rank=rank, shrink="hard", item_power=1.0, outer_power=0.4, user_power=1.0, decomposition="quick")
 
 
 def _remaining_error(weights: Symmetric, total: float) -> float:

@@ -11,6 +11,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from offdiag.errors import OffdiagError
+from offdiag.measured import SURE as SURE
+from offdiag.measured import decide
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +27,7 @@ Verdict = Literal[
     "does not hold",
     "not run",
 ]
-SURE = 2.0  # paired standard errors beyond which a difference decides: the one rule, see docs/papers/README.md
+AHEAD: dict[str, Verdict] = {"better": "holds", "worse": "does not hold", "within error": "within error"}
 
 
 @dataclass(frozen=True)
@@ -67,20 +69,20 @@ def gap(mean: float, sem: float) -> Gap:
 
 def ahead(gap: Gap) -> Verdict:
     """A claim that one model is more accurate, judged by its paired difference to the other."""
-    return "holds" if gap.mean > SURE * gap.sem else "within error" if gap.mean >= -SURE * gap.sem else "does not hold"
+    return AHEAD[decide(*gap)]
 
 
 def never_behind(gaps: Iterable[Gap]) -> Verdict:
     """A claim that one model is at least as accurate wherever both were measured."""
     gaps = list(gaps)
-    if any(mean < -SURE * sem for mean, sem in gaps):
+    if any(decide(*gap) == "worse" for gap in gaps):
         return "does not hold"
     return "within error" if any(mean < 0 for mean, _ in gaps) else "holds"
 
 
 def alike(gap: Gap) -> Verdict:
     """A claim that two models are equally accurate. Pairing is sharper than the error of a mean, which papers quote."""
-    return verdict(abs(gap.mean) <= SURE * gap.sem)
+    return verdict(decide(*gap) == "within error")
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from offdiag.errors import OffdiagError
 from offdiag.list_files import Written
 from offdiag.pair_filter import PairFilter, without_pairs
 from offdiag.progress import Progress
-from offdiag.ranking import filters
+from offdiag.ranking import filters, new_places
 from offdiag.ranking.dislikes import encode_dislikes, signed_rows
 from offdiag.ranking.histories import encode, one_per_row
 from offdiag.ranking.recency import Recency
@@ -42,6 +42,7 @@ class Question:
     with_reasons: bool = False
     reranked: Rerank | None = None
     recency: Recency | None = None
+    new_places: int = 0  # of each list, for items that nobody has chosen yet
 
     def lists(self, histories: Any, first: int = 0, disliked: Any = None) -> Recommendations:
         """The lists of some histories, the first of which is at position ``first``; nothing is warned about.
@@ -64,6 +65,8 @@ class Question:
             indices, scores = self.rank(X, self.k, rows)
         else:
             indices, scores = self.reranked.choose(self.rank, X, rows, self.k, self.weights.dtype)
+        if self.new_places:
+            self._give_places(X, rows, indices, scores)
         found = None
         if self.with_reasons:
             columns, shares = reasons.strongest(self.weights, liked, indices)
@@ -73,6 +76,24 @@ class Question:
             indices, scores, self.item_ids, unknown, self.unknown_in_filters,
             user_ids=user_ids, reasons=found, popular=popular,
         )  # fmt: skip
+
+    def _give_places(
+        self,
+        X: sparse.csr_array,
+        blocked: sparse.csr_array | None,
+        indices: NDArray[np.int64],
+        scores: NDArray[np.floating],
+    ) -> None:
+        """New items at the end of lists with too few, in place; an empty history still gets what is popular."""
+        first = self.weights.learned.shape[0]
+        new = np.arange(len(self.item_ids)) >= first
+        few = new_places.lacking(indices, first, self.new_places)
+        few = few[np.diff(X.indptr)[few] > 0]
+        if not len(few) or not new.any():
+            return
+        only = replace(self, allowed=new if self.allowed is None else new & self.allowed)
+        best = only.rank(X[few], self.new_places, None if blocked is None else blocked[few])
+        indices[few], scores[few] = new_places.give((indices[few], scores[few]), best, first)
 
     def batches(
         self,
@@ -127,9 +148,13 @@ def ask(
     with_reasons: bool = False,
     reranked: Rerank | None = None,
     recency: Recency | None = None,
+    new_places: int = 0,
 ) -> Question:
     """A question with its filters checked; ``block`` is a list of item ids, or a table of users and items."""
-    k = min(checks.whole("k", k, 1), len(item_ids))
+    k = checks.whole("k", k, 1)
+    if checks.whole("new_places", new_places, 0, k) and reranked is not None and reranked.at_most is not None:
+        raise OffdiagError("new_places and a quota (one_per_group, at_most) exclude each other; leave one of them out")
+    k, new_places = min(k, len(item_ids)), min(new_places, len(item_ids))
     if checks.flag("reasons", with_reasons) and not weights.additive:
         raise OffdiagError(
             "reasons need a linear model: in a net, what one item adds depends on the others; leave them out"
@@ -141,8 +166,9 @@ def ask(
             refuse("block holds", pairs.unknown_items)
         ignored = distinct([*ignored, *pairs.unknown_items])
     return Question(
-        weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked, recency
-    )
+        weights, item_ids, popularity, k, exclude_seen, mask, pairs, ignored, with_reasons, reranked, recency,
+        new_places,
+    )  # fmt: skip
 
 
 def write(

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offdiag.measured import decide, with_verdict
 from offdiag.plots import svg
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _environment(place: str | Path, *, escape: bool) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.globals.update(paired=with_verdict, decide=decide)  # the one rule, for every table
     environment.filters.update(
         fmt=lambda value, spec: format(value, spec),
         is_finite=math.isfinite,

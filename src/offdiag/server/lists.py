@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from offdiag import ranking, wording
 from offdiag.data.moments import past_moments
 from offdiag.errors import OffdiagError
+from offdiag.ranking import new_places
 from offdiag.server import schemas
 from offdiag.server.batching import Ranked, Scorer
 from offdiag.server.limits import Refusal
@@ -108,7 +109,13 @@ class _Question:
     asked: schemas.ListOptions
 
     async def answer(self) -> Ranked:
-        return await (self._best_of_groups() if self.asked.one_per_group else self._best(self.asked.k))
+        places = min(self.asked.new_places, self.asked.k)
+        if places and self.asked.one_per_group:
+            raise Refusal(409, "new_places and one_per_group exclude each other; leave one of them out")
+        if self.asked.one_per_group:
+            return await self._best_of_groups()
+        found = await self._best(self.asked.k)
+        return await self._with_new(found, places) if places and self.history else found
 
     async def _best(self, k: int) -> Ranked:
         """The k best items."""
@@ -123,6 +130,17 @@ class _Question:
             kept = ~np.isin(found, only.block)
             found, scores = found[kept][:k], scores[kept][:k]
         return found, scores
+
+    async def _with_new(self, lists: Ranked, places: int) -> Ranked:
+        """The list with the new items that were asked for, at its end."""
+        served = self.served
+        indices, scores = lists[0][None], lists[1][None]
+        if served.new is None or not len(new_places.lacking(indices, served.n_learned, places)):
+            return lists
+        allowed = served.new if self.only.allowed is None else served.new & self.only.allowed
+        best = await self.scorer.top_k(served, self.history, places, self.asked.exclude_seen, allowed, self.values)
+        merged = new_places.give((indices, scores), (best[0][None], best[1][None]), served.n_learned)
+        return merged[0][0], merged[1][0]
 
     async def _best_of_groups(self) -> Ranked:
         """The best items of the k best groups: of a list that is made longer until it has as many groups."""

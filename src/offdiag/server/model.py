@@ -68,6 +68,7 @@ class ServedModel:
         self.ids: list[Id] = self.model.item_ids_.tolist()
         self.n_items = len(self.ids)
         self.n_learned = self.weights.learned.shape[0]  # items that were added after the fit come after these
+        self.new = np.arange(self.n_items) >= self.n_learned if self.n_learned < self.n_items else None
         self.column: dict[Id, int] = dict(zip(self.ids, range(self.n_items), strict=True))
         self._whole = self.model.item_ids_.dtype.kind in "iu"
         # Larger numbers are sent as text, since a browser would round them, and accepted as either.
@@ -160,6 +161,11 @@ class ServedModel:
         _ = one @ self.weights
         with suppress(OffdiagError):  # a model without reasons reports that on request
             self.weights.column(np.zeros(1, np.int64), 0)
+
+    def prepare(self) -> None:
+        """Make what speeds up lists, and compile the loops that use it."""
+        if self.weights.prepare_lists():
+            ranking.top_k(self.weights, rows([np.zeros(1, np.int32)], self.n_items), 1)
 
     def _valid_card(self) -> dict[str, Any]:
         """The answer of ``/model``. A file with a forged or damaged description is rejected now, not at a request."""

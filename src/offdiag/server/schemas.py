@@ -84,6 +84,11 @@ class ListOptions(Weighing):
     one_per_group: Annotated[
         bool, about("At most one item of each group, the best: one size of a shirt, one episode.", strict=True)
     ] = False
+    new_places: Annotated[
+        int,
+        whole_number(0),
+        about("New items that a list has at least: they get its last places. More than k count as k."),
+    ] = 0
     strict: Strict = False
     model: Name = None
 

@@ -52,6 +52,7 @@ class Store:
             except FileBusy:
                 served = self._load_copy(name, path)
             self._served[name] = served
+            _prepare(served)
             if missing := self._without_titles(served):
                 say(f"model {served.name}: {missing}")
 
@@ -181,6 +182,7 @@ class Store:
         old, self._leases[name] = self._leases.get(name), lease
         if old is not None:
             old.release()
+        _prepare(fresh)
         self._count(True)
         missing = self._without_titles(fresh)
         loaded = f"loaded {fresh.n_items:,} items, {fresh.about['fingerprint'][:12]}"
@@ -236,6 +238,11 @@ class Store:
     def _report_failure(self, text: str) -> None:
         self._count(False)
         self._say(f"{text}; the one before is still in use")
+
+
+def _prepare(served: ServedModel) -> None:
+    """While it already answers; the thread keeps the model, so that its file is not let go meanwhile."""
+    threading.Thread(target=served.prepare, name="offdiag prepare", daemon=True).start()
 
 
 def _unstable(path: Path) -> OffdiagError:

@@ -6,6 +6,7 @@ nonzero, else as a list of columns. The rows of popular items, the *head*, are n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,9 @@ class Plan:
 
     blocks: list[NDArray[np.int32]]
     n_head: int
+    row_bytes: int = 0  # of all rows of the Gram
+    passes: float = 1.0  # how often the rows are counted, on average over their entries
+    by_column: bool = False  # whether each column has its own part of the Gram (``gram_triangles``) instead of rows
 
 
 def plan(
@@ -50,11 +54,11 @@ def plan(
     some ``columns`` are to be solved, only the rows they need are held.
     """
     m = len(supports.parent)
-    numbers, listed = row_sizes(supports.below)
-    room = itemsize * numbers + 4 * listed
+    room = bytes_of_rows(supports.below, itemsize)
     filled = np.cumsum(room)
     n_head = m if not m or filled[-1] <= block_bytes else int(np.searchsorted(filled, block_bytes // 2, side="right"))
-    order, ends = np.empty(m, dtype=np.int32), np.empty(m + 1, dtype=np.int64)
+    order = np.empty(m, dtype=np.int32)
+    ends, sizes = np.empty(m + 1, dtype=np.int64), np.empty(m + 1, dtype=np.int64)
     child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
     _kernels.column_layout.family_order(supports.parent, child, sibling, order)
     if columns is not None:
@@ -62,16 +66,28 @@ def plan(
         wanted[columns] = True
         order, n_head = order[wanted[order]], 0
     n = _kernels.column_layout.cut_blocks(
-        order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends
+        order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends, sizes
     )
-    return Plan([part for part in np.split(order, ends[: n - 1]) if len(part)], n_head)
+    blocks = [part for part in np.split(order, ends[: n - 1]) if len(part)]
+    whole = int(filled[-1]) if m else 0
+    counted = int(sizes[:n].sum()) + (int(filled[n_head - 1]) if n_head else 0)
+    return Plan(blocks, n_head, whole, counted / max(whole, 1))
 
 
-def row_sizes(below: Ints) -> tuple[Ints, Ints]:
-    """How many numbers and column indices the row of each item takes; rows more than half full need no indices."""
-    j = np.arange(len(below), dtype=np.int64)
+def row_sizes(below: Ints, first: int = 0) -> tuple[Ints, Ints]:
+    """How many numbers and column indices the row of each item takes; rows more than half full need no indices.
+
+    The items are those from ``first`` on.
+    """
+    j = np.arange(first, first + len(below), dtype=np.int64)
     full = 2 * below >= j
     return np.where(full, j, below), np.where(full, 0, below)
+
+
+def bytes_of_rows(below: Ints, itemsize: int, first: int = 0) -> Ints:
+    """How many bytes the row of each item takes."""
+    numbers, listed = row_sizes(below, first)
+    return itemsize * numbers + 4 * listed
 
 
 class Shelf:
@@ -94,17 +110,17 @@ class Shelf:
         self.columns, self.values = np.empty(0, dtype=np.uint32), np.empty(0, dtype=dtype)
         self._tail = self._add(np.arange(n_head, dtype=np.int32))[:0]
 
-    def hold(self, supports: Supports, block: NDArray[np.int32]) -> None:
+    def hold(self, supports: Supports, block: NDArray[np.int32], done: Callable[[float], None] | None = None) -> None:
         """Replace the rows of the previous block by those for these columns."""
         self.place[self._tail] = -1
         self.ptr, self.column_ptr = self.ptr[: self.n_head + 1], self.column_ptr[: self.n_head + 1]
         needed = np.unique(np.concatenate([supports.rows[supports.ptr[i] : supports.ptr[i + 1]] for i in block]))
-        self._tail = self._add(needed[needed >= self.n_head])
+        self._tail = self._add(needed[needed >= self.n_head], done)
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         return self.place, self.ptr, self.column_ptr, self.columns, self.values
 
-    def _add(self, items: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _add(self, items: NDArray[np.int32], done: Callable[[float], None] | None = None) -> NDArray[np.int32]:
         """Count the rows of these items and append them."""
         before = len(self.ptr) - 1
         self.ptr = np.concatenate([self.ptr, self.ptr[-1] + np.cumsum(self._numbers[items])])
@@ -117,7 +133,8 @@ class Shelf:
         def count(first: int, last: int) -> None:
             self.data.count_rows(items, first, last, ptr, column_ptr, self.columns, self.values)
 
-        parallel.run_parallel(count, parallel.ranges(len(items), -(-len(items) // ROWS_AT_ONCE)))
+        tasks = parallel.ranges(len(items), -(-len(items) // ROWS_AT_ONCE))
+        parallel.run_parallel(count, tasks, done and (lambda finished: done(finished / len(tasks))))
         return items
 
 

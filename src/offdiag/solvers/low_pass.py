@@ -35,6 +35,13 @@ def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | 
 
     The rows of items without users are 0.
     """
+    return leading_pairs(product, rank, seed=seed, progress=progress)[1]
+
+
+def leading_pairs(
+    product: Product, rank: int, *, seed: int = 0, progress: Progress | None = None
+) -> tuple[Doubles, Floats]:
+    """The same with the eigenvalues, which are exact within the span of Q."""
     live = np.flatnonzero(product.g > 0)
     rank = min(rank, len(live))
     columns = width(rank, len(live))
@@ -56,10 +63,10 @@ def leading(product: Product, rank: int, *, seed: int = 0, progress: Progress | 
         V = _orthonormal(_apply_filter(product, V, GV, cut, degree), V[:, :0])
         spent += degree
     real = int(np.count_nonzero(theta[:rank] > _noise(theta, product.m, product.dtype)))
-    return np.ascontiguousarray(V[:, :real])
+    return theta[:real], np.ascontiguousarray(V[:, :real])
 
 
-def _all(product: Product, live: Ints, rank: int, progress: Progress | None) -> Floats:
+def _all(product: Product, live: Ints, rank: int, progress: Progress | None) -> tuple[Doubles, Floats]:
     """Compute all eigenvectors and keep the first."""
     E = np.zeros((product.m, len(live)), dtype=product.dtype)
     E[live, np.arange(len(live))] = 1
@@ -69,7 +76,7 @@ def _all(product: Product, live: Ints, rank: int, progress: Progress | None) -> 
     Q[live] = Y[:, :real]
     if progress:
         progress(STAGE, 1.0)
-    return Q
+    return theta[:real], Q
 
 
 def _polynomial(theta: Doubles, most: int) -> tuple[int, float]:

@@ -24,7 +24,7 @@ from offdiag.data.sequences import Sequences
 from offdiag.gramian.order import UNIT_BITS, Ageing, Tables, examples_of
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress, of_tasks
-from offdiag.solvers import Doubles, Ints, gram_rows, support
+from offdiag.solvers import Doubles, Ints, gram_triangles, support
 from offdiag.solvers.support import Supports
 
 EVENT_BYTES, TIME_BYTES = 16, 16  # of an event, and more with a half-life
@@ -45,7 +45,7 @@ def solve(
     H = support.penalised(data.diagonal(progress), 1.0, dtype, dropout=dropout, l2=l2, item_power=0.0)
     H = np.where(H > 0, H, 1.0)  # what is in no source has a zero row and column, so any pivot will do
     supports = data.choose(H, k, dtype, repeats=repeats, progress=progress)
-    plan = gram_rows.plan(supports, np.dtype(dtype).itemsize, block_bytes)
+    plan = gram_triangles.plan(supports, np.dtype(dtype).itemsize, block_bytes)
     support.solve(data, H, supports, plan, progress=progress)
     return supports
 

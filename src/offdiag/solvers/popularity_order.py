@@ -52,21 +52,38 @@ def popularity_rank(counts: Ints) -> NDArray[np.int32]:
 
 def by_popularity(matrix: sparse.csr_array, weight: Doubles, rank: NDArray[np.int32]) -> Rows:
     """The interactions renumbered and transposed: 12 bytes each in addition to the matrix, 16 if it has values."""
-    n, m = matrix.shape
-    indptr = matrix.indptr.astype(np.int64, copy=False)
     binary = bool((matrix.data == 1).all())
-    indices = np.empty(matrix.nnz, dtype=np.uint32)
-    data = np.empty(0 if binary else matrix.nnz, dtype=matrix.data.dtype)
+    data = None if binary else matrix.data
+    return parts_by_popularity([(matrix.indptr, matrix.indices, data)], weight, rank)
 
-    def rename(first: int, last: int) -> None:
-        _kernels.column_supports.relabel_rows(
-            indptr, matrix.indices, matrix.data, rank, binary, first, last, indices, data
-        )
 
-    parallel.run_parallel(rename, parallel.ranges(n, 8 * parallel.n_threads()))
+def parts_by_popularity(
+    parts: list[tuple[NDArray[Any], NDArray[Any], Floats | None]], weight: Doubles, rank: NDArray[np.int32]
+) -> Rows:
+    """The same for users in several parts: row pointers, columns and values, None if all values are 1."""
+    m = len(rank)
+    binary = all(data is None for _, _, data in parts)
+    n_u = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
+    indptr = np.concatenate([[0], np.cumsum(n_u, dtype=np.int64)])
+    indices = np.empty(indptr[-1], dtype=np.uint32)
+    kind = np.result_type(*(np.float32 if data is None else data.dtype for _, _, data in parts))
+    data = np.empty(0 if binary else indptr[-1], dtype=kind)
+    begin = 0
+    for rows, columns, values in parts:
+        end = begin + int(rows[-1])
+        if values is None and not binary:
+            values = np.ones(len(columns), dtype=kind)
+        of_part = (rows.astype(np.int64, copy=False), columns, data[:0] if values is None else values, rank, binary)
+        room = indices[begin:end], data[begin:end]
+
+        def rename(first: int, last: int, of_part: tuple[Any, ...] = of_part, room: tuple[Any, ...] = room) -> None:
+            _kernels.column_supports.relabel_rows(*of_part, first, last, *room)
+
+        parallel.run_parallel(rename, parallel.ranges(len(rows) - 1, 8 * parallel.n_threads()))
+        begin = end
     col_ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=m))])
-    users = np.empty(matrix.nnz, dtype=np.int32)
-    positions = np.empty(matrix.nnz, dtype=np.int32 if matrix.nnz < 2**31 else np.int64)
+    users = np.empty(len(indices), dtype=np.int32)
+    positions = np.empty(len(indices), dtype=np.int32 if len(indices) < 2**31 else np.int64)
     _kernels.pair_counts.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
     return Rows(indptr, indices, data, weight, col_ptr, users, positions)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offdiag.progress import Progress
-from offdiag.solvers import Doubles, Floats, blas, subspace
+from offdiag.solvers import Doubles, Floats, blas, low_pass, subspace
 from offdiag.solvers.products import Product, ScaledProduct, check_range
 
 
@@ -38,14 +38,8 @@ def decompose(
     progress: Progress | None = None,
 ) -> Decomposition:
     """Stops when a round adds less than ``tolerance_of(dtype)`` to the eigenvalues, as a mean of relative gains."""
-    check_range(product)
     total, ones = float(product.g.sum()), np.ones(product.m)
-    # Eigenvalues are scaled to near 1, so that neither tiny nor huge data loses digits.
-    unit = 4.0 ** np.round(np.log2(max(float(product.g.max(initial=0.0)), 1e-300)) / 2)
-    if not 1e-6 < unit < 1e12:
-        product = ScaledProduct(product, ones / np.sqrt(unit))
-    else:
-        unit = 1.0
+    product, unit = _near_one(product)
     found = subspace.leading(
         product, ones, ones, rank, product.dtype,
         with_N=False, plain=True, tolerance=tolerance_of(product.dtype), seed=seed, start=start, progress=progress,
@@ -54,3 +48,22 @@ def decompose(
     eigenvalues, Y = np.linalg.eigh(QGQ.astype(np.float64))  # exact in this subspace, converged or not
     Q = blas.product(found.X, np.ascontiguousarray(Y[:, ::-1]).astype(product.dtype))
     return Decomposition(Q, np.maximum(eigenvalues[::-1], 0.0) * unit, total, found.stopped, found.gain)
+
+
+def decompose_quickly(product: Product, rank: int, *, seed: int = 0, progress: Progress | None = None) -> Decomposition:
+    """The same by a fixed number of products (``solvers.low_pass``): for a projector, not for single directions."""
+    total = float(product.g.sum())
+    product, unit = _near_one(product)
+    values, found = low_pass.leading_pairs(product, rank, seed=seed, progress=progress)
+    Q, eigenvalues = np.zeros((product.m, rank), dtype=product.dtype), np.zeros(rank)
+    Q[:, : len(values)], eigenvalues[: len(values)] = found, np.maximum(values, 0.0) * unit
+    return Decomposition(Q, eigenvalues, total, "converged")
+
+
+def _near_one(product: Product) -> tuple[Product, float]:
+    """The product with eigenvalues near 1, so that neither tiny nor huge data loses digits, and the unit of these."""
+    check_range(product)
+    unit = 4.0 ** np.round(np.log2(max(float(product.g.max(initial=0.0)), 1e-300)) / 2)
+    if 1e-6 < unit < 1e12:
+        return product, 1.0
+    return ScaledProduct(product, np.ones(product.m) / np.sqrt(unit)), float(unit)

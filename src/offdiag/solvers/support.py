@@ -26,6 +26,7 @@ from offdiag.progress import Progress, of_tasks
 from offdiag.solvers import Doubles, Floats, Ints, blas, precision
 from offdiag.solvers.cholesky import penalties
 from offdiag.solvers.gram_rows import Plan, Shelf
+from offdiag.solvers.gram_triangles import Triangles
 from offdiag.solvers.popularity_order import Rows
 from offdiag.solvers.products import item_l2
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from offdiag.solvers.order_supports import OrderRows
 
 ITEMS_AT_ONCE = 64  # a task for one core
-SOLVING = "solving columns"
+COUNTING, SOLVING = "counting pairs", "solving columns"
 STEPS = 0.1  # of conjugate gradients, as a share of |S|: beyond about this a Cholesky factor is cheaper
 
 
@@ -181,14 +182,16 @@ def solve(
     Blocks found in ``kept`` are taken from there; the others are stored in it as they finish.
     """
     explained = np.zeros(len(H))
-    shelf: Shelf | None = None
+    held: Shelf | Triangles | None = None
     reported = ColumnProgress(progress, len(H))
     for number, items in enumerate(plan.blocks):
         found = kept.restore(number, items) if kept else None
         if found is None:
-            shelf = shelf or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
-            shelf.hold(supports, items)
-            solve_block(shelf.arrays(), H, supports, items, explained, steps, reported.within(len(items)))
+            if held is None and plan.by_column:
+                held = Triangles(data, supports.below, supports.values.dtype)
+            held = held or Shelf(data, supports.below, plan.n_head, supports.values.dtype)
+            held.hold(supports, items, reported.counted(len(items)))
+            solve_block(held.arrays(), H, supports, items, explained, steps, reported.within(len(items)))
             if kept:
                 kept.store(number, items, take(supports, items, explained))
         else:
@@ -265,6 +268,11 @@ class ColumnProgress:
     def within(self, columns: int) -> Callable[[float], None]:
         """A callback for the next block: takes the finished share of its columns."""
         return lambda part: self._report(part * columns)
+
+    def counted(self, columns: int) -> Callable[[float], None] | None:
+        """The same while pairs are counted for them."""
+        progress = self._progress
+        return progress and (lambda part: progress(COUNTING, (self._done + part * columns) / self._columns))
 
     def add(self, columns: int, *, solved: bool) -> None:
         self._done += columns

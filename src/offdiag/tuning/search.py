@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from offdiag import checks
-from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.errors import BudgetTooShortError, InterruptedFitWarning, OffdiagError
 from offdiag.evaluation import parse_metric
 from offdiag.models import auto
 from offdiag.models.grouping import check_taken
@@ -76,7 +76,7 @@ def tune(
         "model": cls.__name__, "metric": metric, "fixed": plain(fixed), "data": bench.fingerprint(), "seed": seed,
         "space": {name: str(what) for name, what in wanted.items()}, "searched": ranges.bounds_of(cls),
     }  # fmt: skip
-    journal = Journal(study, header)
+    journal = Journal(study, header, cls.__dataclass_fields__)
     try:
         first, fixed, scale = _automatic(cls, bench, fixed, wanted, clock)
     except OutOfTime:
@@ -189,8 +189,8 @@ def _check_budget(trials: int, seconds: float | None, seed: int) -> None:
     checks.whole("seed", seed)
 
 
-def _too_short(seconds: float | None) -> OffdiagError:
-    return OffdiagError(
+def _too_short(seconds: float | None) -> BudgetTooShortError:
+    return BudgetTooShortError(
         f"the budget of {seconds:g} seconds ended before a first trial was finished; give more seconds, "
         "or none for no limit"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag.weights import tiles
+from offdiag.weights.byte_copy import Rank
 from offdiag.weights.matrices import Matrix
 from offdiag.weights.protocol import Floats, Ints, Tile
 from offdiag.weights.tiles import check_arrays
@@ -26,6 +28,15 @@ class Dense(Matrix):
 
     def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
         out[places[first:last]] = self.B[rows[first:last], lo:hi]
+
+    def row(self, item: int) -> Floats:
+        found: Floats = self.B[item]
+        return found
+
+    def rank_exactly(self) -> Rank:
+        from offdiag._kernels import byte_rows
+
+        return partial(byte_rows.rank_dense, self.B)
 
     def score_tiles(self, X: sparse.csr_array) -> Iterator[Tile]:
         """Straight from B: a tile would only copy its rows."""

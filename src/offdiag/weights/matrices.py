@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from offdiag.weights import tiles
-from offdiag.weights.protocol import Floats, Ints, Tile
+from offdiag.weights import byte_copy, tiles
+from offdiag.weights.byte_copy import OnDemand, Rank
+from offdiag.weights.protocol import Floats, Ints, Select, Tile
 from offdiag.weights.tiles import Tiled
 
 ROWS_AT_ONCE = 512  # of a block of columns: still in the cache when they are transposed
@@ -17,6 +21,10 @@ ROWS_AT_ONCE = 512  # of a block of columns: still in the cache when they are tr
 
 class Matrix(Tiled):
     """Everything that needs only tiles W[rows, lo:hi]."""
+
+    @cached_property
+    def byte_copy(self) -> OnDemand:
+        return OnDemand()
 
     @abstractmethod
     def tile(self, rows: Ints, places: Ints, lo: int, hi: int, out: Floats, first: int, last: int) -> None:
@@ -49,6 +57,22 @@ class Matrix(Tiled):
                 return out
 
             yield lo, hi, score
+
+    def rank_exactly(self) -> Rank | None:
+        """A function that puts candidates into heaps by the sums of their weights, if there is one."""
+        return None
+
+    def prepare_lists(self) -> bool:
+        large = self.shape[0] >= byte_copy.FEWEST_ITEMS and self.rank_exactly() is not None
+        return large and self.byte_copy.make(self) is not None
+
+    def selector(
+        self, X: sparse.csr_array, seen_ptr: NDArray[Any], allowed: NDArray[np.bool_], scores: Floats, items: Ints
+    ) -> Select | None:
+        if not byte_copy.applies(X, scores.shape[1]) or (rank := self.rank_exactly()) is None:
+            return None
+        found = self.byte_copy.find(self, X)
+        return None if found is None else found.selector(rank, X, seen_ptr, allowed, scores, items)
 
     def column(self, items: Ints, target: int) -> Floats:
         out = np.empty((len(items), 1), dtype=self.dtype)

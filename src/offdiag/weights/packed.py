@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag.gramian import layout
+from offdiag.weights.byte_copy import Rank
 from offdiag.weights.dense import Dense
 from offdiag.weights.matrices import Matrix
 from offdiag.weights.protocol import Floats, Ints
@@ -34,6 +36,18 @@ class Packed(Matrix):
         P = layout.rectangle(self.C, m)
         at, to = rows.view(np.uint64), places.view(np.uint64)
         packed_rows.packed_tile(P, h, e, at, to, lo, hi, self.scale, self.own, out, first, last)
+
+    def row(self, item: int) -> Floats:
+        m = len(self.scale)
+        found: Floats = self.C[layout.positions(m, np.array([item]), np.arange(m))[0]] * self.scale
+        found[item] = self.own[item]
+        return found
+
+    def rank_exactly(self) -> Rank:
+        from offdiag._kernels import byte_rows
+
+        h, e, _ = layout.layout(len(self.scale))
+        return partial(byte_rows.rank_packed, layout.rectangle(self.C, len(self.scale)), h, e, self.scale, self.own)
 
     def scaled(self, columns: Floats) -> Packed:
         columns = columns.astype(self.dtype, copy=False)

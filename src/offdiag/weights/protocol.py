@@ -35,6 +35,10 @@ class Scorer(Protocol):
         """Lists without tiles, for weights where few items have a score; None if every item has one."""
         return None
 
+    def row(self, item: int) -> Floats | None:
+        """Row ``item`` of W, without compiled loops; None if that is not possible."""
+        return None
+
 
 class Weights(Scorer, Protocol):
     """W of m items. A new shape is one file with a subclass of ``Tiled`` and its import in ``offdiag.weights``."""
@@ -78,6 +82,10 @@ class Weights(Scorer, Protocol):
     @abstractmethod
     def nnz(self) -> int | None:
         """Number of entries stored with their positions; None if positions are not stored."""
+
+    @abstractmethod
+    def prepare_lists(self) -> bool:
+        """Make now what speeds up later lists, if this shape has anything; whether it has."""
 
     @abstractmethod
     def __rmatmul__(self, X: Any) -> Floats: ...

@@ -82,6 +82,9 @@ class Tiled(Weights):
     def nnz(self) -> int | None:
         return None
 
+    def prepare_lists(self) -> bool:
+        return False
+
     def diagonal(self) -> Floats:
         return np.array([self.column(np.array([i]), i)[0] for i in range(self.shape[0])], dtype=self.dtype)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from offdiag import tuning
-from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.errors import BudgetTooShortError, InterruptedFitWarning, OffdiagError
 from offdiag.models.recommender import Recommender
 from offdiag.papers.steck2020.grid import complete_fit
 from offdiag.papers.steck2020.measure import measured
@@ -26,6 +26,7 @@ JUDGE = "ndcg@100"  # the metric for choosing settings and comparing lines
 PUBLISHED, TUNED, AUTOMATIC, SAMPLED = "published settings", "tuned", "automatic settings", "settings of row 3"
 EPOCHS = 100  # of sampled training, fewer when there is less time
 LEAST_EPOCHS = 20
+TRAINING = 4.0  # times the seconds for tuning another row
 STAND_IN_EPOCHS = 1  # enough for time and memory
 LITTLE_DROPOUT = 0.33  # where emphasis matters most
 _TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
@@ -33,7 +34,7 @@ _TRAINING: dict[str, Any] = {"batch_users": 100, "learning_rate": 0.15}
 
 @dataclass(frozen=True)
 class Plan:
-    """The budget of the run."""
+    """The budget of the run, the same for every row."""
 
     trials: int
     seconds: float | None
@@ -50,12 +51,6 @@ class Plan:
                 f"pip install 'offdiag[{EXTRAS['optuna']}]', or take automatic settings with 0 trials"
             )
         return self
-
-    def trials_of(self, row: Row) -> int:
-        return max(1, round(self.trials * row.share))
-
-    def seconds_of(self, row: Row) -> float | None:
-        return None if self.seconds is None else self.seconds * row.patience
 
     def kind(self, row: Row) -> str:
         return TUNED if self.trials and row.tunable else AUTOMATIC
@@ -76,10 +71,10 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
     """The line of ``row`` with that kind of settings: from disk if present, else computed and stored."""
     facts: dict[str, Any] = {"row": row.key, "kind": kind, "model": row.model, "fixed": _fixed(job, row)}
     if kind == TUNED:
-        facts |= {"trials": job.plan.trials_of(row), "seconds": job.plan.seconds_of(row), "first": _first(job, row)}
+        facts |= {"trials": job.plan.trials, "seconds": job.plan.seconds, "first": _first(job, row)}
         facts |= {"searched": tuning.bounds_of(row.model)}  # different bounds mean a different search
     elif kind == SAMPLED:
-        facts |= {"settings": _row_3(earlier), "seconds": job.plan.seconds_of(row), "epochs": _most_epochs(job)}
+        facts |= {"settings": _row_3(earlier), "seconds": _training_seconds(job), "epochs": _most_epochs(job)}
     elif kind == PUBLISHED:
         facts |= {"settings": published_settings(row, job.data.name)}
     mark = fingerprint(data=job.digest, seed=job.plan.seed, metrics=METRICS, **facts)
@@ -93,7 +88,7 @@ def record(job: Job, row: Row, kind: str, earlier: list[dict[str, Any]], progres
         else:
             found = _measured(job, _model(row, facts["fixed"] | facts.get("settings", {})), progress)
         found |= {"row": row.key, "label": row.label, "group": row.group, "number": row.number, "model": row.model}
-        found |= {"kind": kind, "emphasis": row.emphasis}
+        found = {"kind": kind} | found | {"emphasis": row.emphasis}
         job.store.keep(name, mark, found)
     return found
 
@@ -146,13 +141,17 @@ def _tuned(job: Job, row: Row, study: str, progress: Progress | None) -> dict[st
 
     first = _first(job, row)
     job.store.folder.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedFitWarning)
-        tuned = od.tune(
-            getattr(od, row.model), job.data.split, JUDGE, job.plan.trials_of(row), seconds=job.plan.seconds_of(row),
-            fixed=_fixed(job, row), start=() if first is None else (first,), study=study, seed=job.plan.seed,
-            progress=progress,
-        )  # fmt: skip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InterruptedFitWarning)
+            tuned = od.tune(
+                getattr(od, row.model), job.data.split, JUDGE, job.plan.trials, seconds=job.plan.seconds,
+                fixed=_fixed(job, row), start=() if first is None else (first,), study=study, seed=job.plan.seed,
+                progress=progress,
+            )  # fmt: skip
+    except BudgetTooShortError:  # one fit with automatic settings is more than the budget, and all that the row gets
+        found = _measured(job, _model(row, _fixed(job, row)), progress)
+        return found | {"kind": AUTOMATIC, "tune_seconds": job.plan.seconds, "tune_stopped": "seconds"}
     if tuned.stopped == "interrupted":  # its study is on disk: the next run resumes it
         raise KeyboardInterrupt
     found = _measured(job, _model(row, tuned.settings), progress)
@@ -211,6 +210,11 @@ def _row_3(earlier: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: found["settings"][name] for name in ("dropout", "l2", "user_power")}
 
 
+def _training_seconds(job: Job) -> float | None:
+    """For row 4, which is trained once and not tuned."""
+    return None if job.plan.seconds is None else TRAINING * job.plan.seconds
+
+
 def _most_epochs(job: Job) -> int:
     return STAND_IN_EPOCHS if job.data.stand_in else EPOCHS
 
@@ -225,7 +229,7 @@ def _sampled(job: Job, settings: dict[str, Any], progress: Progress | None) -> d
     train = job.data.split.train
     words: dict[str, Any] = {**settings, **_TRAINING, "seed": job.plan.seed}
     epochs = _most_epochs(job)
-    seconds_there = job.plan.seconds_of(BY_KEY["sampled"])
+    seconds_there = _training_seconds(job)
     if seconds_there is not None and not job.data.stand_in:
         few = train.matrix[: 3 * _TRAINING["batch_users"]]
         for _ in range(2):  # the first is slower than the rest

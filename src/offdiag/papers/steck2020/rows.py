@@ -29,8 +29,6 @@ class Row:
     model: str  # its name in ``offdiag``
     number: int | None = None  # of the paper's rows
     fixed: dict[str, Any] = field(default_factory=dict)  # settings that define the row
-    share: float = 1.0  # of the trials: slow models get fewer
-    patience: float = 1.0  # of the seconds: multiple of the time of other rows that it may take
     cost: float = 1.0  # time of one trial relative to a full-rank model, for the progress line
     needs: str | None = None  # an optional library
     emphasis: bool = False  # belongs to the EDLAE family, with which the others are compared
@@ -41,7 +39,7 @@ class Row:
 
 
 ROWS: tuple[Row, ...] = (
-    Row("weight-decay", "weight decay, λ(‖U‖² + ‖V‖²)", "rank", "WeightDecayLAE", 1, _ALIKE, cost=2, patience=1.5),
+    Row("weight-decay", "weight decay, λ(‖U‖² + ‖V‖²)", "rank", "WeightDecayLAE", 1, _ALIKE, cost=2),
     Row(
         "l2-product",
         "penalty on UVᵀ, λ‖UVᵀ‖²",
@@ -50,11 +48,10 @@ ROWS: tuple[Row, ...] = (
         2,
         _ALIKE | {"dropout": 0.0},
         cost=2,
-        patience=1.5,
     ),
-    Row("dlae", "DLAE: penalty by item, ‖Λ^½UVᵀ‖²", "rank", "LowRankDLAE", 3, _ALIKE, cost=2, patience=1.5),
-    Row("sampled", "DLAE by sampled dropout", "rank", "LowRankDLAE", 4, _ALIKE, patience=4, cost=10, needs="torch"),
-    Row("edlae", "EDLAE", "rank", "LowRankEDLAE", 5, _ALIKE, cost=4, share=0.75, emphasis=True, patience=2.5),
+    Row("dlae", "DLAE: penalty by item, ‖Λ^½UVᵀ‖²", "rank", "LowRankDLAE", 3, _ALIKE, cost=2),
+    Row("sampled", "DLAE by sampled dropout", "rank", "LowRankDLAE", 4, _ALIKE, cost=10, needs="torch"),
+    Row("edlae", "EDLAE", "rank", "LowRankEDLAE", 5, _ALIKE, cost=4, emphasis=True),
     Row(
         "zero-diagonal",
         "zero diagonal (Eq. 11)",
@@ -63,20 +60,18 @@ ROWS: tuple[Row, ...] = (
         None,
         _ALIKE,
         cost=4,
-        share=0.5,
-        patience=2.5,
     ),
-    Row("edlae-users", "EDLAE, users weighted", "rank", "LowRankEDLAE", cost=4, share=0.5, emphasis=True, patience=2.5),
-    Row("slim", "SLIM", "others", "SLIM", None, _ALIKE, cost=8, share=0.4, patience=2),
-    Row("wmf", "WMF", "others", "WMF", cost=8, share=0.4, patience=2),
-    Row("cdae", "CDAE", "others", "CDAE", cost=20, share=0.2, patience=8, needs="torch"),
-    Row("mult-vae", "Mult-VAE", "others", "MultVAE", cost=20, share=0.2, patience=8, needs="torch"),
-    Row("mult-dae", "Mult-DAE", "others", "MultDAE", cost=20, share=0.2, patience=8, needs="torch"),
+    Row("edlae-users", "EDLAE, users weighted", "rank", "LowRankEDLAE", cost=4, emphasis=True),
+    Row("slim", "SLIM", "others", "SLIM", None, _ALIKE, cost=8),
+    Row("wmf", "WMF", "others", "WMF", cost=8),
+    Row("cdae", "CDAE", "others", "CDAE", cost=20, needs="torch"),
+    Row("mult-vae", "Mult-VAE", "others", "MultVAE", cost=20, needs="torch"),
+    Row("mult-dae", "Mult-DAE", "others", "MultDAE", cost=20, needs="torch"),
     Row("ease-full", "EASE", "full rank", "EASE", None, _PLAIN),
     Row("dlae-full", "DLAE", "full rank", "DLAE", None, _PLAIN),
     Row("edlae-full", "EDLAE", "full rank", "EDLAE", None, _PLAIN, emphasis=True),
     Row("rdlae-full", "RDLAE", "full rank", "RDLAE", None, _PLAIN, emphasis=True),
-    Row("edlae-full-users", "EDLAE, users and popularity weighted", "full rank", "EDLAE", emphasis=True, patience=1.5),
+    Row("edlae-full-users", "EDLAE, users and popularity weighted", "full rank", "EDLAE", emphasis=True),
     Row("item-knn", "item neighbours", "simple", "ItemKNN"),
     Row("popularity", "popularity", "simple", "Popularity", cost=0.1),
 )

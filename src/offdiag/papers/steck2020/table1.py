@@ -124,7 +124,7 @@ def _steps(some: list[Row], data: str, plan: Plan) -> list[tuple[Row, str, float
         if published_settings(row, data) is not None:
             steps.append((row, fits.PUBLISHED, row.cost))
         kind = plan.kind(row)
-        steps.append((row, kind, row.cost * (1 + (plan.trials_of(row) if kind == fits.TUNED else 0))))
+        steps.append((row, kind, row.cost * (1 + (plan.trials if kind == fits.TUNED else 0))))
     return steps
 
 
@@ -150,4 +150,4 @@ def difference(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         "difference_sem": sem if np.isfinite(sem) else None,
         "difference_p": p if np.isfinite(p) else None,
         "is_reference": record is other,
-    }
+    } | ({"difference_sem_seeds": table1_claims.over_seeds(record, other)} if "seed_users" in record else {})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from offdiag.evaluation import paired_t_test
+from offdiag.measured import over_groups, paired_t_test
 from offdiag.papers import claims
 from offdiag.papers.claims import Claim, Gap, Verdict, ahead, alike, never_behind
 from offdiag.papers.steck2020 import fits
@@ -33,12 +34,23 @@ def judged(records: list[dict[str, Any]], by_rank: list[dict[str, Any]]) -> list
 
 def paired(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, float, float, float]:
     """The t-test of the differences between two lines, user by user, in the metric that decides."""
-    return paired_t_test(np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE]))
+    return paired_t_test(_differences(one, other))
+
+
+def over_seeds(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """The standard error of the mean difference over the seeds of the split, for lines measured on several."""
+    return over_groups(_differences(one, other), one["seed_users"])
+
+
+def _differences(one: dict[str, Any], other: dict[str, Any]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.asarray(one["per_user"][JUDGE]) - np.asarray(other["per_user"][JUDGE])
+    return found
 
 
 def gap(one: dict[str, Any], other: dict[str, Any]) -> Gap:
-    """The difference between two lines, user by user, in the metric that decides."""
-    return claims.gap(*paired(one, other)[:2])
+    """The difference between two lines, user by user, in the metric that decides; of two errors, the larger one."""
+    mean, sem, *_ = paired(one, other)
+    return claims.gap(mean, max(sem, over_seeds(one, other)) if "seed_users" in one else sem)
 
 
 def _claim(name: str, verdict: Verdict, evidence: str) -> Claim:

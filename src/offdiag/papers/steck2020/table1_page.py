@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from offdiag.measured import with_verdict
 from offdiag.papers.steck2020.fits import JUDGE, METRICS, PUBLISHED, TUNED
 from offdiag.papers.steck2020.rows import BY_KEY
 from offdiag.papers.steck2020.table1 import Part, Table1
@@ -105,14 +106,23 @@ def table(part: dict[str, Any], metrics: list[str]) -> Table:
 
 def _cells(row: dict[str, Any], metrics: list[str]) -> list[str]:
     number = "" if row["number"] is None else str(row["number"])
-    measured = [with_error(row["mean"][name], row["sem"][name]) for name in metrics]
+    measured = [_with_errors(row, name) for name in metrics]
     published = row["published"] or []
     printed = " / ".join("–" if value is None else f"{value:.3f}" for value in published)
-    gap = "best" if row["is_reference"] else with_error(row["difference"], row["difference_sem"], "+")
+    gap = "best" if row["is_reference"] else with_verdict(row["difference"], row["difference_sem"], *_seed_error(row))
     peak = "" if row["extra_peak_bytes"] is None else _memory(row["extra_peak_bytes"])
     trials = str(row["trials"]) if row["kind"] == TUNED else "–"
     seconds = f"{row['fit_seconds']:.1f} s" if row["fit_seconds"] >= 0.1 else "< 0.1 s"
     return [number, _name(row), row["kind"], *measured, printed, gap, seconds, peak, size(row["n_bytes"]), trials]
+
+
+def _with_errors(row: dict[str, Any], metric: str) -> str:
+    over_seeds = f" ± {row['sem_seeds'][metric]:.4f}" if "sem_seeds" in row else ""
+    return with_error(row["mean"][metric], row["sem"][metric]) + over_seeds
+
+
+def _seed_error(row: dict[str, Any]) -> list[float]:
+    return [row["difference_sem_seeds"]] if "difference_sem_seeds" in row else []
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -149,9 +159,11 @@ def by_rank_table(part: dict[str, Any], judge: str) -> Table:
 def settings_table(part: dict[str, Any], judge: str) -> Table:
     rows = []
     for row in part["rows"]:
-        time = f"{row['tune_seconds']:.3g} s" if row["kind"] == TUNED else "–"
+        time = f"{row['tune_seconds']:.3g} s" if row["tune_seconds"] else "–"
         rows.append([_name(row), row["kind"], settings_text(row), f"{row['validation']:.4f}", time])
-    return ["model", "settings", "values", f"{judge} on validation", "time to tune"], rows
+    first = next((row["by_seed"][0]["seed"] for row in part["rows"] if "by_seed" in row), None)
+    values = "values" if first is None else f"values at seed {first}"
+    return ["model", "settings", values, f"{judge} on validation", "time to tune"], rows
 
 
 def tables(part: dict[str, Any], metrics: list[str], judge: str) -> list[Table]:
