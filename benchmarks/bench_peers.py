@@ -4,10 +4,13 @@ Each package has its own virtual environment. A model gets a number of trials, o
 processor time, on validation users: first the settings of the package, then the same quasi-random points for all. They
 run in one process with one thread, because two threads wait for each other where other programs run. The best settings
 are fitted again in a fresh process with two threads, and measured on the test users once, by our evaluator. Rows that
-are done are kept. Writes results/peers.json, docs/comparison.md and its figures.
+are done are kept, so that a stopped run continues. Writes results/peers.json, docs/comparison.md and its figures.
 
     python benchmarks/bench_peers.py [FOLDER WITH DATA SETS] [--work FOLDER] [--sets 'NAME; …'] [--peers 'NAME; …']
-                                     [--trials 8] [--minutes 3] [--alone 'COMMAND']
+                                     [--trials 8] [--minutes 3]
+    python benchmarks/bench_peers.py --time-again   # on a quiet machine: times and memory of the rows that are there
+
+Rows that were measured while other programs ran are marked, and --time-again repeats only what is timed.
 """
 
 from __future__ import annotations
@@ -16,17 +19,16 @@ import argparse
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import peers_page
 from choosing import SHARED
-from defaults import splits
+from defaults import splits, strong
 from measure import machine
 from peers import environments, verdicts
 from peers.adapter import Model, Settings
@@ -42,6 +44,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "peers.json"
 METRICS = ("recall@20", "recall@50", "ndcg@100")
 METRIC = "ndcg@100"
+QUIET = 0.1  # cores that other programs may use while a row is timed
 SETS = ("ml-1m", "lastfm, items ≥ 5 users")
 LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA", "RAYON", "LK", "NUMEXPR")
 STOPPED_AFTER = 3  # times the budget of processor time, in the middle of a trial
@@ -80,14 +83,15 @@ def write(path: Path, train: Any, histories: Any) -> Path:
     return path
 
 
-def run(name: str, python: str, job: dict[str, Any], threads: int, before: list[str]) -> str:
+def run(name: str, python: str, job: dict[str, Any], threads: int) -> str:
     """One process to its end; the last line of its errors."""
     path = Path(job["out"]).with_suffix(".json")
     adapter = ADAPTER_OF[name].__name__.rpartition(".")[2]
     path.write_text(json.dumps({"adapter": adapter, "model": name} | job))
-    command = [*before, python, "-P", str(HERE / "peers" / "worker.py"), str(path)]
+    command = [python, "-P", str(HERE / "peers" / "worker.py"), str(path)]
     limits = {f"{library}_NUM_THREADS": str(threads) for library in LIBRARIES} | {"POLARS_MAX_THREADS": str(threads)}
-    done = subprocess.run(command, env=os.environ | limits, capture_output=True, text=True, check=False)
+    variables = os.environ | limits
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd=path.parent)
     last = without_folders((done.stderr.strip().splitlines() or ["ended without a message"])[-1])[:200]
     stopped = done.returncode in (-signal.SIGKILL, -signal.SIGXCPU)
     return f"stopped after {job['limit']:.0f} s of processor time" if stopped else last
@@ -104,7 +108,7 @@ def chosen(name: str, python: str, split: Split, folder: Path, words: argparse.N
     job = {"trials": tried, "arrays": str(arrays), "out": str(out), "budget": budget, "timed": False}
     job["limit"] = IMPORTS + STOPPED_AFTER * budget
     # One thread: on a machine that does other things as well, two wait for each other.
-    last = run(name, python, job, 1, [])
+    last = run(name, python, job, 1)
     values, failures, used = [], [], 0.0
     for n in range(len(tried)):
         path = folder / f"{out.name}.{n}.npz"
@@ -115,6 +119,7 @@ def chosen(name: str, python: str, split: Split, folder: Path, words: argparse.N
             if "error" in found:
                 failures.append(without_folders(str(found["error"])))
             else:
+                tried[n] = tried[n] | json.loads(str(found["chosen"]))  # finding settings is no part of a fit with them
                 values.append((measure(found["items"], split.validation).mean[METRIC], n))
         path.unlink()
     if not values:
@@ -145,19 +150,13 @@ def row(name: str, python: str, split: Split, folder: Path, words: argparse.Name
     """Choose settings on validation users, then fit once more and measure on test users."""
     model: Model = ADAPTER_OF[name].MODELS[name]
     choice = chosen(name, python, split, folder, words)
-    arrays, out = write(folder / "test.npz", split.train.matrix, split.test.histories), folder / f"{slug(name)}.npz"
-    out.unlink(missing_ok=True)
-    limit = 2 * STOPPED_AFTER * 60 * words.minutes + 600  # ranking for 10,000 users may take longer than the fit
-    job = {"trials": [choice["settings"]], "arrays": str(arrays), "out": str(out), "limit": limit, "timed": True}
-    last = run(name, python, job, 2, words.alone)
-    if not out.exists():
-        raise NotMeasuredError(last)
+    out = once_more(name, python, choice["settings"], split, folder, words)
     with np.load(out) as found:
         items, facts, weights = found["items"], json.loads(str(found["facts"])), found.get("weights")
     settings = choice["settings"] | facts.pop("chosen")
     result = measure(items, split.test)
     known = {"package": model.package, "label": model.label, "new_users": model.new_users, "note": model.note}
-    row: dict[str, Any] = known | choice | facts | {"settings": settings, "alone": bool(words.alone)}
+    row: dict[str, Any] = known | choice | facts | {"settings": settings} | quiet(facts)
     row |= {"mean": result.mean, "sem": result.sem}
     if weights is not None and model.solves:
         l2, dropout = model.solves
@@ -168,35 +167,78 @@ def row(name: str, python: str, split: Split, folder: Path, words: argparse.Name
     return row
 
 
+def once_more(
+    name: str, python: str, settings: Settings, split: Split, folder: Path, words: argparse.Namespace
+) -> Path:
+    """A timed fit with these settings in a fresh process, and the file of its lists and facts."""
+    arrays, out = write(folder / "test.npz", split.train.matrix, split.test.histories), folder / f"{slug(name)}.npz"
+    out.unlink(missing_ok=True)
+    limit = 2 * STOPPED_AFTER * 60 * words.minutes + 600  # ranking for 10,000 users may take longer than the fit
+    job = {"trials": [settings], "arrays": str(arrays), "out": str(out), "limit": limit, "timed": True}
+    last = run(name, python, job, 2)
+    if not out.exists():
+        raise NotMeasuredError(last)
+    return out
+
+
+def quiet(facts: dict[str, Any]) -> dict[str, bool]:
+    return {"alone": facts["others"] <= QUIET}
+
+
+def timed_again(name: str, python: str, row: dict[str, Any], split: Split, folder: Path, words: Any) -> dict[str, Any]:
+    """The row with new times and memory; its settings and its accuracy are those of before."""
+    known = ADAPTER_OF[name].MODELS[name]
+    settings = {key: value for key, value in row["settings"].items() if key in known.space or key in known.fixed}
+    with np.load(once_more(name, python, settings, split, folder, words)) as found:
+        facts: dict[str, Any] = json.loads(str(found["facts"]))
+    facts.pop("chosen")
+    say(f"  {name}: fit {facts['seconds']:.1f} s, {facts['extra_peak_bytes'] / 1e6:.0f} MB, load {facts['others']:.1f}")
+    return row | facts | quiet(facts)
+
+
 def differences(rows: dict[str, Any], split: Split, folder: Path) -> None:
-    """Adds to every row its paired difference to our row that was best on validation users."""
-    measured = {name: found for name, found in rows.items() if "mean" in found}
-    ours = {name: found for name, found in measured.items() if found["package"] == "offdiag"}
+    """Adds paired differences: of every row to ours that was best on validation users, of ours to the best peer."""
+    found = {name: row for name, row in rows.items() if "mean" in row and (folder / f"{slug(name)}.npz").exists()}
+    results = {name: measure(np.load(folder / f"{slug(name)}.npz")["items"], split.test) for name in found}
+    ours = {name: row for name, row in found.items() if row["package"] == "offdiag"}
     if not ours:
         return
     reference = max(ours, key=lambda name: ours[name]["validation"])
-    results = {}
-    for name in measured:
-        path = folder / f"{slug(name)}.npz"
-        if path.exists():
-            results[name] = measure(np.load(path)["items"], split.test)
-    for name in results.keys() & measured.keys():
-        measured[name]["is_reference"] = name == reference
-        if reference in results and name != reference:
+    for name, row in found.items():
+        row["is_reference"] = name == reference
+        if name != reference:
             test = results[name].compare(results[reference])
-            measured[name] |= {"difference": test.difference[METRIC], "difference_sem": test.sem[METRIC]}
+            row |= {"difference": test.difference[METRIC], "difference_sem": test.sem[METRIC]}
+    theirs = found.keys() - ours.keys()
+    if theirs:
+        best = max(theirs, key=lambda name: found[name]["mean"][METRIC])
+        for name, row in ours.items():
+            test = results[name].compare(results[best])
+            row["minus_best_peer"] = {"peer": best, "difference": test.difference[METRIC], "sem": test.sem[METRIC]}
+
+
+def sets(folder: Path) -> dict[str, Callable[[], Split]]:
+    """The data sets by name; the last is too large for most exact models."""
+
+    def gowalla() -> Split:
+        parts = [folder / "gowalla-lightgcn" / f"{part}.txt" for part in ("train", "valid", "test")]
+        return strong(od.read(parts, format="adjacency"))
+
+    return splits(folder) | {"gowalla": gowalla}
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=SHARED)
-    parser.add_argument("--work", type=Path, default=HERE.parent / ".peers", help="environments and lists")
+    parser.add_argument(
+        "--work", type=lambda text: Path(text).resolve(), default=HERE.parent / ".peers", help="environments and lists"
+    )
     parser.add_argument("--sets", type=lambda text: text.split("; "), default=list(SETS), help="separated by '; '")
     parser.add_argument("--peers", type=lambda text: text.split("; "), default=list(ADAPTER_OF))
     parser.add_argument("--trials", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=3.0, help="of processor time per model and set")
-    parser.add_argument("--alone", type=shlex.split, default=[], help="command before a timed process")
     parser.add_argument("--again", action="store_true", help="run rows that are there already")
+    parser.add_argument("--time-again", action="store_true", help="repeat the times of rows that are there, only")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
@@ -208,27 +250,33 @@ def main() -> None:
     results.setdefault("environments", {})
     for data in words.sets:
         say(f"{data}:")
-        split, folder = splits(words.folder)[data](), words.work / slug(data)
+        split, folder = sets(words.folder)[data](), words.work / slug(data)
         folder.mkdir(parents=True, exist_ok=True)
         part = results["data"].setdefault(data, {"rows": {}})
+        budget = {"trials": words.trials, "minutes": words.minutes}
         part |= {
-            "budget": {"trials": words.trials, "minutes": words.minutes},
+            "budget": part["budget"] if words.time_again else budget,
             "users": split.train.n_users, "items": split.train.n_items, "interactions": split.train.nnz,
             "test_users": int(np.count_nonzero(np.diff(split.test.targets.indptr))),
         }  # fmt: skip
         for name in words.peers:
-            if name in part["rows"] and not words.again:
+            there = part["rows"].get(name, {})
+            if ("mean" not in there) if words.time_again else (there and not words.again):
                 continue
             package = ADAPTER_OF[name].MODELS[name].package
             python, results["environments"][package] = environments.python(package, words.work)
             try:
                 if python is None:
                     raise NotMeasuredError(f"could not be installed: {results['environments'][package]['reason']}")
-                part["rows"][name] = row(name, python, split, folder, words)
+                if words.time_again:
+                    part["rows"][name] = timed_again(name, python, there, split, folder, words)
+                else:
+                    part["rows"][name] = row(name, python, split, folder, words)
             except NotMeasuredError as failure:
                 say(f"  {name}: {failure}")
-                part["rows"][name] = {"package": package, "failed": str(failure)}
-            differences(part["rows"], split, folder)
+                part["rows"][name] = there or {"package": package, "failed": str(failure)}
+            if not words.time_again:
+                differences(part["rows"], split, folder)
             results["machine"] = machine()
             words.out.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n")
     if words.out == RESULTS:

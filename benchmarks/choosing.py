@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import offdiag as od
+from offdiag.autopilot import clock, race, searching
 from offdiag.data.split import Split
+from offdiag.tuning import trial_loop
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 METRIC = "ndcg@100"
@@ -23,6 +27,14 @@ def data_folder(words: list[str]) -> Path:
     if not folder.is_dir():
         raise SystemExit(f"no data sets at {folder}: pass the folder that holds them")
     return folder
+
+
+def count_processor_time() -> None:
+    """Searches and races look at the processor time of this process instead of a clock: other programs cost nothing."""
+    timer = SimpleNamespace(perf_counter=time.process_time)
+    for module in (clock, race, searching, trial_loop):
+        assert "time" in vars(module), module
+        vars(module)["time"] = timer
 
 
 def score(model: Any, users: Any) -> Any:

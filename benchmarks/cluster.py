@@ -6,6 +6,7 @@ The sparse fit must equal the fit in this process byte for byte. Writes results/
 
     python benchmarks/cluster.py               # about seven minutes on 2 cores
     python benchmarks/cluster.py 10            # everything 10 times smaller, once; nothing is written
+    python benchmarks/cluster.py limited       # 162 M interactions, and workers that could not hold them
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from run import say
 
 import offdiag as od
 from offdiag.cluster import Report
+from offdiag.gramian.sparse import sparse_gram
+from offdiag.solvers import gram_rows, gram_supports
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "cluster.json"
@@ -35,21 +39,25 @@ SHAPES: dict[str, dict[str, dict[str, int]]] = {
     },
     "large": {
         "dense": {"users": 60_000, "items": 10_000, "entries": 3_000_000, "tile": 2_048},
-        "sparse": {"users": 60_000, "items": 25_000, "entries": 4_000_000, "neighbours": 500},
+        "sparse": {"users": 60_000, "items": 15_000, "entries": 3_000_000, "neighbours": 300},
     },
 }
 FILES = 8
-REPEATS = 2
+REPEATS = 1
 KEEP = 50
 GOAL = 1.7
 SETTINGS: dict[str, Any] = {"dropout": 0.5, "l2": 100.0, "user_power": 0.5}
-BLOCK_BYTES = 1 << 30  # of the Gram that a worker holds in the sparse fit
 SPARSE = {  # names here and in the reports
     "ordering": "ordering items",
-    "neighbours": "finding neighbours",
-    "popular items": "counting popular items",
+    "sizes": "estimating sizes",
+    "counting": "counting pairs",
+    "popular items": "copying popular items",
     "columns": "solving columns",
 }
+ESTIMATED = ("counting", "popular items", "columns")  # stages whose traffic is expected beforehand
+GROWTH: dict[str, int] = {"users": 20_000, "items": 6_000, "entries": 1_000_000, "neighbours": 100}
+LIMITED: dict[str, int] = {"users": 5_400_000, "items": 4_000, "entries": 162_000_000, "neighbours": 50}
+LIMITED_FILES = 64
 
 Cost = dict[str, float]
 
@@ -61,7 +69,7 @@ def smaller(shape: dict[str, int], factor: int) -> dict[str, int]:
     }
 
 
-def written(folder: Path, shape: dict[str, int]) -> int:
+def written(folder: Path, shape: dict[str, int], files: int = FILES) -> int:
     """Write partitions of synthetic interactions that share their users; return the pairs Σ n_u²/2 to be counted."""
     import polars as pl
 
@@ -69,10 +77,71 @@ def written(folder: Path, shape: dict[str, int]) -> int:
     X = inter.matrix.tocoo()
     order = np.random.default_rng(0).permutation(X.nnz)
     table = pl.DataFrame({"user": inter.user_ids[X.row[order]], "item": inter.item_ids[X.col[order]]})
-    for part in range(FILES):
-        lo, hi = len(table) * part // FILES, len(table) * (part + 1) // FILES
+    for part in range(files):
+        lo, hi = len(table) * part // files, len(table) * (part + 1) // files
         table[lo:hi].write_parquet(folder / f"part-{part}.parquet")
     return int((np.diff(inter.matrix.indptr).astype(np.int64) ** 2).sum() // 2)
+
+
+def gram_sizes(folder: Path) -> dict[str, Any]:
+    """Entries of the Gram up to the diagonal, and of the Grams of the users of each worker."""
+    X = od.read(sorted(folder.glob("*.parquet"))).matrix
+    parts = {workers: np.linspace(0, X.shape[0], workers + 1).astype(int) for workers in (1, 2)}
+    pieces = {
+        str(workers): sum(len(sparse_gram(X[lo:hi]).values) for lo, hi in pairwise(edges.tolist()))
+        for workers, edges in parts.items()
+    }
+    return {"gram": pieces["1"] // 2, "pieces": pieces}
+
+
+def grown() -> list[dict[str, Any]]:
+    """Sparse fits with twice the users, twice the items, and more workers: traffic expected and moved, and memory."""
+    shapes = [GROWTH, GROWTH | {"users": 2 * GROWTH["users"], "entries": 2 * GROWTH["entries"]}]
+    shapes.append(GROWTH | {"items": 2 * GROWTH["items"]})
+    runs = []
+    for shape in shapes:
+        inter = od.synthetic.interactions(shape["users"], shape["items"], shape["entries"], names=False, seed=0)
+        below = gram_supports.RankedGram.of(sparse_gram(inter.matrix, SETTINGS["user_power"])).below()
+        stored = int(gram_rows.bytes_of_rows(below, 4).sum())
+        for workers in (2, 4, 8, 16) if shape is GROWTH else (4,):
+            with od.cluster.connect(f"local:{workers}") as client:
+                reports: list[Report] = []
+                parts = od.cluster.read(inter, client=client)
+                model = od.SparseEDLAE(**SETTINGS, neighbours=shape["neighbours"])
+                od.cluster.fit_sparse(model, parts, client=client, reports=reports)
+                found = {name: cost(reports, stage) for name, stage in SPARSE.items()}
+                expected = {report.stage: report.expected_bytes for report in reports}
+            stages = [found[name] | {"expected_bytes": expected[SPARSE[name]]} for name in ESTIMATED]
+            about: dict[str, Any] = {"entries": inter.nnz, "workers": workers, "stored": stored, "stages": stages}
+            runs.append(shape | about)
+            say(f"{shape}, {workers} workers: {', '.join(map(str, reports))}")
+    return runs
+
+
+def limited() -> dict[str, Any]:
+    """Eight workers, each limited to a third of what all interactions take; the same bytes as in this process."""
+    workers = 8
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        written(folder, LIMITED, LIMITED_FILES)
+        inter = od.read(sorted(folder.glob("*.parquet")))
+        settings = SETTINGS | {"neighbours": LIMITED["neighbours"]}
+        here: Any = od.SparseEDLAE(**settings).fit(inter)
+        entries, users = inter.nnz, inter.n_users
+        del inter
+        limit = 16 * entries // 3
+        with od.cluster.connect(f"local:{workers}", memory_limit=limit, timeout=120) as client:
+            reports: list[Report] = []
+            start = time.perf_counter()
+            parts = od.cluster.read(folder, client=client, reports=reports)
+            model: Any = od.cluster.fit_sparse(od.SparseEDLAE(**settings), parts, client=client, reports=reports)
+            seconds = time.perf_counter() - start
+    if not np.array_equal(model.weights_.data, here.weights_.data):
+        raise SystemExit("the sparse fit of limited workers differs from the one in this process")
+    peak = max(max(report.peak_bytes.values()) for report in reports)
+    found = {"workers": workers, "entries": entries, "users": users, "items": LIMITED["items"], "limit_bytes": limit}
+    say(f"limited: {seconds:.0f} s, at most {peak / 1e6:.0f} MB of {limit / 1e6:.0f} MB on a worker")
+    return found | {"peak_bytes": peak, "seconds": seconds, "interactions_bytes": 16 * entries}
 
 
 def together(*costs: Cost) -> Cost:
@@ -108,7 +177,7 @@ def stages(client: Any, folders: dict[str, Path], shape: dict[str, dict[str, int
     reports = []
     start = time.perf_counter()
     sparse = od.cluster.fit_sparse(
-        od.SparseEDLAE(**SETTINGS, neighbours=shape["sparse"]["neighbours"], block_bytes=BLOCK_BYTES),
+        od.SparseEDLAE(**SETTINGS, neighbours=shape["sparse"]["neighbours"]),
         parts,
         client=client,
         reports=reports,
@@ -118,7 +187,6 @@ def stages(client: Any, folders: dict[str, Path], shape: dict[str, dict[str, int
         found[name] = cost(reports, stage)
     busy = sum(found[name]["seconds"] for name in SPARSE)
     found["here"] = {"seconds": seconds - busy, "peak_bytes": 0.0, "moved_bytes": 0.0}
-    found["support solves"] = together(found["popular items"], found["columns"])
     found["sparse fit"] = together(*(found[name] for name in SPARSE)) | {"seconds": seconds}
     return found, sparse
 
@@ -144,7 +212,7 @@ def one_machine(folder: Path, shape: dict[str, int]) -> tuple[Any, float]:
     """The sparse fit in this process, on all its cores."""
     inter = od.read(sorted(folder.glob("*.parquet")))
     start = time.perf_counter()
-    model = od.SparseEDLAE(**SETTINGS, neighbours=shape["neighbours"], block_bytes=BLOCK_BYTES).fit(inter)
+    model = od.SparseEDLAE(**SETTINGS, neighbours=shape["neighbours"]).fit(inter)
     return model, time.perf_counter() - start
 
 
@@ -158,6 +226,8 @@ def main(factor: int) -> None:
             for kind, shape in kinds.items():
                 folders[size][kind].mkdir(parents=True)
                 shape["pairs"] = written(folders[size][kind], shape)
+                if kind == "sparse":
+                    shape |= gram_sizes(folders[size][kind])
         here, seconds = one_machine(folders["large"]["sparse"], shapes["large"]["sparse"])
         result["one_machine_seconds"] = seconds
         say(f"the large sparse fit in one process: {seconds:.2f} s")
@@ -176,14 +246,20 @@ def main(factor: int) -> None:
                     raise SystemExit("the sparse fit on the cluster differs from the one in this process")
     for (size, workers), several in costs.items():
         result["runs"].setdefault(size, {})[str(workers)] = medians(several)
+    small = shapes["small"]["sparse"]
+    taken = 2 * (result["runs"]["small"]["2"]["columns"]["moved_bytes"] - 4 * small["items"] * small["neighbours"])
+    result["overlap"] = taken / (4 * small["items"] * small["neighbours"] ** 2)  # of the entries that blocks take
     one, two = result["runs"]["large"]["1"], result["runs"]["large"]["2"]
     result["speedup"] = {stage: one[stage]["seconds"] / two[stage]["seconds"] for stage in one}
     for stage, ratio in result["speedup"].items():
         say(
             f"{stage}: 2 workers are {ratio:.2f} times as fast as 1"
-            + (f" (goal {GOAL})" if stage == "support solves" else "")
+            + (f" (goal {GOAL})" if stage in ("counting", "columns") else "")
         )
     if factor == 1:
+        result["growth"] = grown()
+        before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        result["limited"] = before.get("limited")
         RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         cluster_page.renew()
     else:
@@ -191,4 +267,9 @@ def main(factor: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    if sys.argv[1:] == ["limited"]:
+        result = json.loads(RESULTS.read_text(encoding="utf-8")) | {"limited": limited()}
+        RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        cluster_page.renew()
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

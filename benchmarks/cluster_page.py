@@ -17,7 +17,7 @@ PAGE = HERE.parent / "docs" / "cluster-arithmetic.md"
 MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster in the estimate; bytes per second
 PER_USER, NEIGHBOURS, TILE = 50, 200, 4096
 IDLE = 0.3e9  # bytes of an idle worker with its libraries loaded
-BLOCK_BYTES = 2.0**30
+SAMPLED = 128  # rows from which sizes are estimated
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,22 @@ class Size:
     tile: float
     workers: float
     cores: float = 1.0
+    gram: float = 0.0  # entries of the Gram up to the diagonal
+    pieces: float = 0.0  # entries of the Grams of all workers
+    overlap: float = 1.0  # bytes that blocks take, as a share of those of all sub-Grams
+
+    @property
+    def stored(self) -> float:
+        return min(8 * self.gram, 2 * self.items**2)
+
+    @property
+    def copied(self) -> float:
+        block = min(max(0.25 * self.stored / self.workers, 2**27), 2**32)
+        return self.stored if self.stored <= block else block / 2
+
+    @property
+    def taken(self) -> float:
+        return 0.0 if self.copied == self.stored else self.overlap * 4 * self.items * self.neighbours**2
 
     @property
     def triangle(self) -> float:
@@ -40,10 +56,6 @@ class Size:
     @property
     def packed(self) -> float:
         return 2 * self.items * (self.items + 1)
-
-    @property
-    def kept(self) -> float:
-        return min(self.packed, BLOCK_BYTES)
 
     @property
     def others(self) -> float:
@@ -99,31 +111,38 @@ STAGES = {
     "ordering": Stage(
         "interactions",
         lambda s: s.entries,
-        lambda s: 4 * s.entries * s.others / s.workers,
-        lambda s: 40 * s.entries,
+        lambda s: 36 * s.items * s.workers,
+        lambda s: 16 * s.entries / s.workers + 64 * s.items,
+        shape="sparse",
+    ),
+    "sizes": Stage(
+        "items",
+        lambda s: s.items,
+        lambda s: SAMPLED * s.pieces / s.items * 12 * s.others / s.workers,
+        lambda s: 16 * s.entries / s.workers + 64 * s.items,
         shared=False,
         shape="sparse",
     ),
-    "neighbours": Stage(
+    "counting": Stage(
         "pairs",
-        lambda s: 2 * s.pairs,
-        lambda s: 20 * s.entries * s.others + s.supports,
-        lambda s: 40 * s.entries + s.supports / 4 / s.workers,
+        lambda s: 4 * s.pairs,
+        lambda s: 12 * s.pieces * s.others / s.workers + s.supports,
+        lambda s: (16 * s.entries + 1.12 * s.stored) / s.workers + 64 * s.items,
         shape="sparse",
     ),
     "popular items": Stage(
-        "pairs",
-        lambda s: s.pairs,
-        lambda s: 0.0,
-        lambda s: 40 * s.entries + 2 * s.kept,
+        "bytes",
+        lambda s: s.copied,
+        lambda s: s.copied * s.others,
+        lambda s: s.stored / s.workers + 3 * s.copied,
         shared=False,
         shape="sparse",
     ),
     "columns": Stage(
         "items × neighbours²",
         lambda s: s.items * s.neighbours**2,
-        lambda s: s.supports / 2,
-        lambda s: 40 * s.entries + 2 * s.kept,
+        lambda s: s.taken * s.others / s.workers + s.supports / 2,
+        lambda s: s.stored / s.workers + 3 * s.copied,
         shape="sparse",
     ),
     "here": Stage(
@@ -150,6 +169,9 @@ def page(results: dict[str, Any] | None) -> str:
                 for work, took in [done(results, "small", name)]
             ],
             "checked": checked(results, rate),
+            "overlap": results["overlap"],
+            "growth": growth(results),
+            "limited": results.get("limited"),
             "speedups": ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results["speedup"].items()),
             "scenarios": scenarios(results, rate),
             "machines": MACHINES,
@@ -167,7 +189,8 @@ def size_of(results: dict[str, Any], size: str, stage: str, workers: int) -> Siz
     shape = results["shapes"][size][STAGES[stage].shape]
     return Size(
         shape["users"], shape["items"], shape["entries"], shape["pairs"], shape.get("neighbours", 0),
-        shape.get("tile", 0), workers,
+        shape.get("tile", 0), workers, gram=shape.get("gram", 0), pieces=shape.get("pieces", {}).get(str(workers), 0),
+        overlap=results["overlap"],
     )  # fmt: skip
 
 
@@ -199,16 +222,32 @@ def checked(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
 def scenarios(results: dict[str, Any], rate: dict[str, float]) -> list[list[str]]:
     shape = results["shapes"]["large"]["sparse"]
     skew = 2 * shape["pairs"] / (shape["entries"] ** 2 / shape["users"])  # of user activity: 1 if it is uniform
-    sparse = ("reading", "ordering", "neighbours", "popular items", "columns", "here")
+    sparse = ("reading", "ordering", "sizes", "counting", "popular items", "columns", "here")
     rows = []
-    for users in (10e6, 100e6):
+    for users in (10e6, 100e6, 1e9):
         for items in (1e6, 10e6):
             entries = PER_USER * users
             pairs = skew * entries * PER_USER / 2
-            s = Size(users, items, entries, pairs, NEIGHBOURS, TILE, MACHINES, CORES)
+            # At most: no two pairs alike, up to every pair of items
+            gram, pieces = min(pairs, items**2 / 2), min(2 * pairs, MACHINES * items**2)
+            s = Size(users, items, entries, pairs, NEIGHBOURS, TILE, MACHINES, CORES, gram, pieces, results["overlap"])
             rows.append(scenario("sparse", s, rate, sparse))
-            if items <= 1e6:
+            if items <= 1e6 and users <= 100e6:
                 rows.append(scenario("dense, strongest kept", s, rate, ("reading", "tiles of the Gram", "inverse")))
+    return rows
+
+
+def growth(results: dict[str, Any]) -> list[list[str]]:
+    """Bytes moved and memory of a worker in sparse fits that grow in users, items and workers."""
+    rows = []
+    for run in results.get("growth", []):
+        share = 16 * run["entries"] / run["workers"] + run["stored"] / run["workers"]
+        moved, expected = (sum(stage[what] for stage in run["stages"]) for what in ("moved_bytes", "expected_bytes"))
+        peak = max(stage["peak_bytes"] for stage in run["stages"])
+        rows.append([
+            f"{run['users']:,}", f"{run['items']:,}", str(run["workers"]), readable(expected), readable(moved),
+            f"{moved / expected:.2f}", readable(share), readable(peak), f"{peak / (IDLE + 1.5 * share):.2f}",
+        ])  # fmt: skip
     return rows
 
 

@@ -10,13 +10,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import peers_page
+
 from offdiag.report.page import markdown
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 ROOT = HERE.parent
 TABLES = {  # table: its document, and the results it needs; the first of them is ``found`` in the template
-    "why": ("README.md", ("speed", "table1-ml-1m")),
+    "why": ("README.md", ("peers",)),
     "speed": ("docs/performance.md", ("speed",)),
     "defaults": ("docs/performance.md", ("defaults",)),
     "batch-output": ("docs/performance.md", ("batch_output",)),
@@ -32,6 +34,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "order": ("docs/order.md", ("sequences",)),
     "ageing": ("docs/order.md", ("ageing",)),
     "ranks": ("docs/ranks.md", ("ranks",)),
+    "capacity": ("docs/production.md", ("capacity",)),
+    "torture": ("docs/torture.md", ("torture",)),
     "serving": ("docs/serving.md", ("serving",)),
     "soak": ("docs/serving.md", ("serving",)),
     "servers": ("docs/serving.md", ("serving_servers",)),
@@ -47,6 +51,9 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "new-items-mixed": ("docs/features.md", ("new_items",)),
     "theory": ("docs/theory/README.md", ("theory",)),
     "auto": ("docs/autopilot.md", ("auto",)),
+    "auto-published": ("docs/autopilot.md", ("auto",)),
+    "drift": ("docs/autopilot.md", ("drift",)),
+    "near": ("docs/models.md", ("drift",)),
     "tune-sparse": ("docs/tuning.md", ("tune_sparse",)),
 }
 
@@ -57,7 +64,8 @@ def table(name: str) -> str | None:
     if not all(path.exists() for path in paths):
         return None
     results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    words: dict[str, Any] = {"found": results[0], "results": results}
+    words: dict[str, Any] = {"found": results[0], "results": results, "summary": peers_page.summary}
+    words |= {"seconds": peers_page.seconds, "seconds_of": peers_page.fit_seconds}
     return markdown(HERE / "templates", f"tables/{name}.md", **words).strip()
 
 

@@ -193,19 +193,42 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
             }  # fmt: skip
         found["boost"][str(boost)] = entry
         say(f"{name} boost {boost}: {entry}")
+    found["places"] = {}
+    model = copy.copy(plain)
+    model.add_items(both)
+    for k in (20, 100):
+        half = max(1, round(k * deserved / 2))
+        found["places"][str(k)] = entry = placed(model, split, warm, half, k, len(known), deserved)
+        say(f"{name} {half} places of {k}: {entry}")
     return found
+
+
+def placed(model: Any, split: Any, warm: Any, places: int, k: int, known: int, deserved: float) -> dict[str, Any]:
+    """The same with places that every list has for new items."""
+    metric = f"ndcg@{k}"
+    every, plain = _Among(model, model.item_ids_, places), _Among(model, model.item_ids_[:known])
+    rows = np.flatnonzero(np.diff(split.test.targets.indptr))
+    lists = every.recommend(split.test.histories[rows], k=k, exclude_seen=True).indices
+    parts = {"known": warm, "all": split.test.only(model.item_ids_)}
+    values = {
+        name: [od.evaluate(one, part, [metric]).mean[metric] for one in (every, plain)] for name, part in parts.items()
+    }
+    changes = {name: ours / without - 1 for name, (ours, without) in values.items()}
+    return {"places": places, "exposure": float((lists >= known).mean()) / deserved, **changes}
 
 
 class _Among:
     """A model whose lists hold only some items; targets are not restricted."""
 
-    def __init__(self, model: Any, items: Any) -> None:
-        self.model, self.items, self.item_ids_ = model, items, model.item_ids_
+    def __init__(self, model: Any, items: Any, new_places: int = 0) -> None:
+        self.model, self.items, self.item_ids_, self.new_places = model, items, model.item_ids_, new_places
         self.popularity_ = model.popularity_
 
     def recommend(self, histories: Any, *, k: int, exclude_seen: bool) -> Any:
         """Lists of these items."""
-        return self.model.recommend(histories, k=k, exclude_seen=exclude_seen, allow=self.items)
+        return self.model.recommend(
+            histories, k=k, exclude_seen=exclude_seen, allow=self.items, new_places=self.new_places
+        )
 
 
 def _shortened(model: Any, held_out: Any, items: Any, k: int, room: int) -> float:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,19 @@ def best(calls: dict[str, Callable[[], Any]], rounds: int = 3) -> dict[str, dict
         for name, call in calls.items():
             runs[name].append(timed(call)[1])
     return {name: {what: min(run[what] for run in found) for what in found[0]} for name, found in runs.items()}
+
+
+def minutes() -> Callable[[str, float], None]:
+    """Progress as a line a minute, for runs that take many."""
+    began = reported = time.perf_counter()
+
+    def report(stage: str, share: float) -> None:
+        nonlocal reported
+        if time.perf_counter() - reported >= 60:
+            reported = time.perf_counter()
+            say(f"  {reported - began:,.0f} s, processor {time.process_time():,.0f} s: {stage} {share:.0%}")
+
+    return report
 
 
 def counting(items: int, events: int) -> dict[str, Any]:
@@ -114,7 +128,7 @@ def sparse(items: int, events: int, block_bytes: int, *, alone: bool = False) ->
     small = X.select_users(slice(0, 100))
     for model in models.values():
         model.fit(small)  # compiled here
-    found = best({name: partial(model.fit, X) for name, model in models.items()}, rounds=1)
+    found = best({name: partial(model.fit, X, progress=minutes()) for name, model in models.items()}, rounds=1)
     compared = {} if alone else {"ratio": ratios(found["NextItem"], found["SparseEDLAE"])}
     return {"items": items, "events": events, "block_bytes": block_bytes, **found, **compared}
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from offdiag.measured import with_verdict
 from offdiag.papers.steck2020 import rows, table1_page
 from offdiag.report.page import markdown
 from offdiag.report.writer import setting_text
@@ -25,10 +26,16 @@ TITLES = {
     "slim": "SLIM and item neighbours",
     "sparse": "Sparse columns",
     "sequences": "What comes next",
+    "features": "Features of items",
+    "new_items": "New items",
     "living": "Living models",
     "evaluation": "A whole row at the size of ML-20M",
 }
-ALSO = {"slim": ["python benchmarks/slim.py knn"]}  # sections measured by more than one command
+ARGUMENTS = {"sequences": " PATH", "features": " PATH", "new_items": " cold PATH ml-1m"}
+ALSO = {  # sections measured by more than one command
+    "slim": ["python benchmarks/slim.py knn"],
+    "new_items": ["python benchmarks/new_items.py mixed PATH ml-1m", "python benchmarks/new_items.py speed"],
+}
 
 
 def page(folder: Path = RESULTS) -> str:
@@ -67,10 +74,11 @@ def commands(found: list[dict[str, Any]], sections: list[str]) -> list[tuple[str
     for said in found:
         (part,) = said["data"]
         command = f"offdiag reproduce steck2020 table1 --data {part['name']}=PATH {budget(said)}"
-        pairs.append((f"{part['title']}: all of it", f"python benchmarks/table1.py {part['name']}"))
-        pairs += [(f"{part['title']}: {named(row)}", f"{command} --rows {row}") for row in keys(part)]
+        pairs.append((f"{part['title']}: all of it", f"python benchmarks/table1.py {part['name']}{options(said)}"))
+        if len(said.get("seeds", [])) < 2:
+            pairs += [(f"{part['title']}: {named(row)}", f"{command} --rows {row}") for row in keys(part)]
     for name in sections:
-        own = f"python benchmarks/{name}.py{' PATH' if name == 'sequences' else ''}"
+        own = f"python benchmarks/{name}.py{ARGUMENTS.get(name, '')}"
         pairs += [(TITLES[name], command) for command in (own, *ALSO.get(name, []))]
     return pairs
 
@@ -78,6 +86,15 @@ def commands(found: list[dict[str, Any]], sections: list[str]) -> list[tuple[str
 def budget(said: dict[str, Any]) -> str:
     limit = "" if said["seconds_per_row"] is None else f" --seconds-per-row {said['seconds_per_row']:g}"
     return f"--trials {said['trials']}{limit} --seed {said['seed']}"
+
+
+def options(said: dict[str, Any]) -> str:
+    """Those of benchmarks/table1.py that differ from its own."""
+    if "seeds" not in said:
+        return ""
+    seeds = " ".join(str(seed) for seed in said["seeds"])
+    processor = " --processor" if said["processor"] else ""
+    return f" --trials {said['trials']} --seconds {said['seconds_per_row']:g} --seeds {seeds}{processor}"
 
 
 def keys(part: dict[str, Any]) -> list[str]:
@@ -106,7 +123,7 @@ def measured(result: dict[str, Any], metric: str) -> str:
 
 
 def difference(test: dict[str, Any], metric: str) -> str:
-    return f"{test['difference'][metric]:+.4f} ± {test['sem'][metric]:.4f}"
+    return with_verdict(test["difference"][metric], test["sem"][metric])
 
 
 def settings(found: dict[str, Any]) -> str:

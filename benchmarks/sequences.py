@@ -92,6 +92,31 @@ MODELS: dict[str, Any] = {
 }
 
 
+class Epochs:
+    """Seconds and processor seconds of every epoch, in a file next to the checkpoint, so that a run can be resumed."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.path = checkpoint.with_suffix(".times.json")
+        done = checkpoints.read(checkpoint)[0]["epoch"] if checkpoint.exists() else 0
+        known = json.loads(self.path.read_text()) if self.path.exists() else []
+        self.each: list[tuple[float, float]] = known[:done]  # epochs after the last checkpoint are run again
+        self.whole = len(self.each) == done
+        self.begun = self.last = time.perf_counter(), time.process_time()
+
+    def add(self) -> None:
+        now = time.perf_counter(), time.process_time()
+        self.each.append((now[0] - self.last[0], now[1] - self.last[1]))
+        self.last = now
+        self.path.write_text(json.dumps(self.each))
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.begun[0]
+
+    def cost(self, epochs: int, best: int) -> dict[str, float]:
+        seconds, processor = zip(*self.each[:epochs], strict=True)
+        return {"seconds": sum(seconds), "processor": sum(processor), "processor_to_best": sum(processor[:best])}
+
+
 class Bench:
     """One data set: its rows are measured here."""
 
@@ -113,33 +138,30 @@ class Bench:
         if model.stops_early:
             return self.trained(name, model)
         fitted, cost = timed(lambda: model.fit(self.data.learned))
+        if what is od.NextItem:  # without the search for its settings
+            cost["processor_given"] = timed(lambda: what(**fitted.settings_).fit(self.data.learned))[1]["processor"]
         return self.document(fitted, cost, {})
 
     def trained(self, name: str, model: Any) -> dict[str, Any]:
         """A net, until early stopping or --seconds end its training."""
         kept = self.checkpoints / f"{self.name}-{name}.ckpt".replace(", ", "-").replace(" ", "-")
         words = {"validation": self.data.watched, "checkpoint": kept}
-        resumed = {"resumed": True} if kept.exists() else {}  # then the times are not those of the whole training
-        begin, start, clock = time.perf_counter(), time.process_time(), []
+        times = Epochs(kept)
+        whole = times.whole  # or else the times are not those of the whole training
 
         def watch(stage: str, done: float) -> None:
-            clock.append(time.process_time() - start)
-            if time.perf_counter() - begin > self.seconds and done < 1:
+            times.add()
+            if times.elapsed() > self.seconds and done < 1:
                 raise OutOfTimeError
 
         stopped = {}
         try:
             fitted, cost = timed(lambda: model.fit(self.data.learned, progress=watch, **words))
         except OutOfTimeError:
-            total = time.process_time() - start
             model.epochs, stopped = checkpoints.read(kept)[0]["epoch"], {"stopped": True}
             fitted, cost = timed(lambda: model.fit(self.data.learned, **words))  # the best of the epochs so far
-            cost |= {"seconds": time.perf_counter() - begin, "processor": total}
-        if not resumed:
-            cost |= {"processor_to_best": clock[fitted.best_epoch_ - 1]}
-        return self.document(
-            fitted, cost | resumed, {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_, **stopped}
-        )
+        cost |= times.cost(fitted.epochs_, fitted.best_epoch_) if whole else {"resumed": True}
+        return self.document(fitted, cost, {"epochs": fitted.epochs_, "best_epoch": fitted.best_epoch_, **stopped})
 
     def given(self, name: str, cls: type) -> dict[str, Any]:
         """Settings that the task or the row asks for."""
@@ -164,19 +186,22 @@ class Bench:
             whole = {"history_decay": 1.0} if what.cls is od.NextItem else {}  # chosen apart; nothing is left to choose
             return what.cls(**settings, **fixed, **whole).fit(self.split.train)
 
-        def measure(fitted: Any, decay: float | None) -> float:
+        def measure(fitted: Any, decay: float | None) -> NDArray[np.float64]:
             model = fitted if decay is None else Recent(fitted, decay)
-            return self.measure(model, self.split.validation, [CHOSEN_BY]).mean[CHOSEN_BY]
+            return self.measure(model, self.split.validation, [CHOSEN_BY]).per_user[CHOSEN_BY]
 
         best, decay, value = trials.search(
             {name: first[name] for name in what.steps}, what.steps, fit, measure,
             lambda *found: say(f"  {self.name}: {found}"),
         )  # fmt: skip
         spent = {"seconds": time.perf_counter() - start, "processor": time.process_time() - begin}
+        gained = dict(zip(("gain", "gain_sem"), trials.gain, strict=True))  # of the best trial, chosen or not
         own = {} if decay is None or what.cls is not od.NextItem else {"history_decay": decay}
         model, cost = timed(lambda: what.cls(**best, **fixed, **own).fit(self.data.learned))
         fitted = model if decay is None or own else Recent(model, decay)
-        return self.document(fitted, cost, {"validation": {"trials": len(trials.found), **spent, CHOSEN_BY: value}})
+        return self.document(
+            fitted, cost, {"validation": {"trials": len(trials.found), **spent, CHOSEN_BY: value} | gained}
+        )
 
     def refit(self, tuned: str) -> dict[str, Any]:
         """The settings of another row, learned from all that the histories of test hold."""

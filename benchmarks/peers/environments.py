@@ -17,7 +17,7 @@ NEEDS: dict[str, list[list[str]]] = {  # package: what pip installs, call by cal
     "recpack": [TORCH, ["recpack"]],
     "lenskit": [TORCH, ["lenskit"]],
     "recbole": [TORCH, ["recbole", "numpy<2", "scipy<1.12", "pandas<2.3"]],  # later ones lack names that it uses
-    "sansa": [["sansa"]],
+    "sansa": [["scikit-sparse==0.4.16"], ["sansa"]],  # later ones need SuiteSparse 7, which distributions of 2023 lack
 }
 SHOWN = ("numpy", "scipy", "torch", "numba")
 

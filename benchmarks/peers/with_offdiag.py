@@ -29,7 +29,7 @@ SEARCHED = ("l2", "dropout", "user_power", "max_diagonal", "neighbours")
 MODELS = {
     "offdiag EASE": Model("offdiag", "EASE", _fit("EASE"), {"l2": L2}, WITHOUT, solves=("l2", None)),
     "offdiag EDLAE": Model(
-        "offdiag", "EDLAE", _fit("EDLAE"), {"l2": L2, "dropout": DROPOUT}, WITHOUT, solves=("l2", "dropout")
+        "offdiag", "EDLAE", _fit("EDLAE"), {"l2": L2, "dropout": DROPOUT}, WITHOUT, solves=("l2", "dropout"),
     ),
     "offdiag EDLAE, users weighted": Model(
         "offdiag", "EDLAE", _fit("EDLAE"), {"l2": L2, "dropout": DROPOUT, "user_power": POWER},
