@@ -1,4 +1,4 @@
-"""docs/api.md and other text generated from the code: up to date, complete, and its examples run."""
+"""The reference and other text generated from the code: up to date, complete, and its examples run."""
 
 import doctest
 import inspect
@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from docs import make_api
+from docs import api_pages, make_api
 
-# Public methods without an example. Properties have none, either: they are values, not calls.
-WITHOUT_EXAMPLE = {
-    "copy": "as expected of a copy",
-    "factors": "a shrinkage is called, and calls it",
-    "fit_gram": "as fit, from what od.gram returns",
-}
 NEED_TORCH = {"lab.layers", "lab.resnet", "lab.sampled"}
 OWNERS = [*od._HOMES, *(name for name in od._MODULES if name not in ("cluster", "lab"))]
 OWNERS += [f"lab.{name}" for name in od.lab.__all__]
@@ -27,10 +21,32 @@ def test_what_is_made_from_the_code_is_up_to_date():
         assert path.read_text() == text, f"{path.name}: run python -m docs.make_api"
 
 
-def test_every_public_name_is_on_the_page():
-    page = (make_api.ROOT / "docs" / "api.md").read_text()
+def test_every_public_name_has_a_section_and_a_line_in_the_index():
+    sections = "".join(path.read_text() for path in (make_api.ROOT / "docs" / "api").glob("*.md"))
+    index = (make_api.ROOT / "docs" / "api.md").read_text()
     for name in set(od.__all__) - {"__version__"}:
-        assert f"# od.{name}\n" in page, name
+        title = name if name in od._MODULES or inspect.isclass(getattr(od, name)) else f"{name}()"
+        assert f"# od.{title}\n" in sections, name
+        assert f"[`od.{name}`](" in index or f"[od.{name}](" in index, name
+
+
+def test_no_page_of_the_reference_is_left_over():
+    kept = set((make_api.ROOT / "docs" / "api").iterdir())
+    assert kept == {path for path in make_api.files() if path.parent.name == "api"}
+
+
+def test_every_method_on_the_pages_has_an_example():
+    """Of its own, or in its class; the tests below run them."""
+    for page in api_pages.pages():
+        for shown, method, cls in (found for name, value in page.names for found in methods_below(name, value)):
+            assert ">>> " in api_pages.doc(method) or f".{method.__name__}(" in api_pages.doc(cls), shown
+
+
+def methods_below(name, value):
+    for inner, one in api_pages.inside(name, value):
+        if isinstance(one, FunctionType) and inspect.isclass(value):
+            yield inner, one, value
+        yield from methods_below(inner, one)
 
 
 def public_names(owner, seen):
@@ -38,23 +54,23 @@ def public_names(owner, seen):
     value = attrgetter(owner)(od)
     if isinstance(value, ModuleType):
         listed = getattr(value, "__all__", dir(value))
-        for title, _ in make_api.members(owner, value):
+        for title, _ in api_pages.members(owner, value):
             if (name := title.removeprefix("od.")).rpartition(".")[2] in listed:
                 yield from public_names(name, seen)
         return
     if owner not in od.MODELS:  # their examples run in tests/models/test_fields.py
         yield owner
-    for base in value.__mro__ if inspect.isclass(value) else ():
-        for name, method in vars(base).items():
-            method = getattr(method, "__func__", method)
-            ours = isinstance(method, FunctionType) and method.__module__.startswith("offdiag.")
-            if not ours or method in seen or name.startswith("_") or name in WITHOUT_EXAMPLE:
-                continue
-            seen.add(method)
-            documented_elsewhere = not method.__doc__ and inspect.getdoc(method)  # in the base that it overrides
-            used_by_its_class = ">>> " not in (method.__doc__ or "") and f".{name}(" in value.__doc__
-            if not documented_elsewhere and not used_by_its_class:
-                yield f"{owner}.{name}"
+    for name in dir(value) if inspect.isclass(value) else ():
+        static = inspect.getattr_static(value, name)
+        method = getattr(static, "__func__", static)
+        ours = isinstance(method, FunctionType) and method.__module__.startswith("offdiag.")
+        if not ours or method in seen or name.startswith("_"):
+            continue
+        seen.add(method)
+        documented_elsewhere = not method.__doc__ and inspect.getdoc(method)  # in the base that it overrides
+        used_by_its_class = ">>> " not in (method.__doc__ or "") and f".{name}(" in value.__doc__
+        if not documented_elsewhere and not used_by_its_class:
+            yield f"{owner}.{name}"
 
 
 def run_examples(name):

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import offdiag as od
+from offdiag import measured
 from offdiag import metrics as formulas
 
 evaluate, Result = od.evaluate, od.Result
@@ -375,3 +376,27 @@ def test_age_cannot_count_without_an_order_or_a_linear_model() -> None:
     leaking = od.split.weak(X)
     with pytest.warns(od.FutureLeakWarning, match="and EASE uses its order"):
         od.evaluate(model, leaking.test, "ndcg@10", history_decay=0.5)
+
+
+@pytest.mark.parametrize(
+    ("difference", "sems", "decided"),
+    [
+        (0.021, [0.01], "better"),
+        (-0.021, [0.01], "worse"),
+        (0.02, [0.01], "within error"),  # more than two standard errors, not two
+        (0.021, [0.01, 0.011], "within error"),
+        (0.021, [0.01, 0.002], "better"),
+        (0.0, [0.0], "within error"),
+        (1e-9, [0.0], "better"),
+        (0.5, [None], "within error"),
+        (0.5, [float("nan")], "within error"),
+        (0.5, [], "within error"),
+    ],
+)
+def test_more_than_two_standard_errors_decide(difference, sems, decided) -> None:
+    assert measured.decide(difference, *sems) == decided
+
+
+def test_the_error_over_groups_is_that_of_their_means() -> None:
+    values = np.array([0.0, 1.0, 4.0, 4.0, 4.0, 1.0])
+    assert measured.over_groups(values, [2, 3, 1]) == pytest.approx(np.std([0.5, 4.0, 1.0], ddof=1) / np.sqrt(3))

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from offdiag.papers.steck2020 import sources, table1, table1_page
+from offdiag import measured as measured_values
+from offdiag.papers.steck2020 import sources, table1, table1_claims, table1_page
 
 ROOT = Path(__file__).resolve().parents[1]
 MACHINE = {"cores": 2, "processor": "some processor", "memory_bytes": 8e9}
@@ -75,7 +76,8 @@ def test_every_search_of_order_uses_all_its_trials_and_finds_the_peak(documents,
     steps = {"mix": search.plus(-0.1, 0.1), "l2": search.times(0.5, 2.0)}
 
     def value(settings, decay):
-        return -abs(settings["mix"] - 0.6) - abs(np.log2(settings["l2"] / 4)) - abs((decay or 0.8) - 0.8)
+        far = abs(settings["mix"] - 0.6) + abs(np.log2(settings["l2"] / 4)) + abs((decay or 0.8) - 0.8)
+        return np.array([-far, -far])
 
     fitted = []
     trials = search.Trials(25, decay)
@@ -83,8 +85,21 @@ def test_every_search_of_order_uses_all_its_trials_and_finds_the_peak(documents,
     assert found == ({"mix": 0.6, "l2": 4.0}, None if decay is None else 0.8, 0.0)
     assert len(fitted) == len(trials.found) == 25
     one = search.Trials(9, None)
-    one.search({"smoothing": 1.0}, {"smoothing": steps["l2"]}, dict, lambda settings, _: -settings["smoothing"])
+    one.search(
+        {"smoothing": 1.0}, {"smoothing": steps["l2"]}, dict, lambda settings, _: np.full(2, -settings["smoothing"])
+    )
     assert len(one.found) == 9
+
+
+@pytest.mark.parametrize(("gains", "chosen"), [([2.0, 1.0], 2.0), ([3.0, -1.0], 1.0)])
+def test_the_defaults_of_a_search_stay_unless_surely_beaten(documents, gains, chosen):
+    """The second gain, 1 on average, is within its standard error, 2."""
+    search = importlib.import_module("sequence_trials")
+    trials = search.Trials(2, None)
+    values = {1.0: np.zeros(2), 2.0: np.array(gains)}
+    found = trials.search({"l2": 1.0}, {"l2": (search.times(2.0)[0],)}, dict, lambda given, _: values[given["l2"]])
+    assert found[0] == {"l2": chosen}
+    assert trials.gain == (np.mean(gains), np.std(gains, ddof=1) / 2**0.5)
 
 
 @pytest.fixture
@@ -110,6 +125,47 @@ def test_the_page_holds_each_set_and_a_command_for_each_number(results_page, mea
     assert "`python benchmarks/table1.py ml-1m`" in text
     assert "2 cores of some processor, 8 GB of memory" in text
     assert "$ " not in text  # nothing that the documentation test would run
+
+
+def line(row, values, validation, **more):
+    facts = {"row": row, "kind": "tuned", "emphasis": row.startswith("edlae"), "validation": validation, "n_users": 3}
+    facts |= {
+        "per_user": {"ndcg@100": values},
+        "n_without_targets": 0,
+        "tune_seconds": 2.0,
+        "trials": 4,
+        "settings": {},
+    }
+    facts |= {"mean": {"ndcg@100": float(np.mean(values))}, "fit_seconds": 1.0, "evaluate_seconds": 1.0}
+    return facts | {"extra_peak_bytes": None, "n_bytes": 8} | more
+
+
+def test_a_line_of_several_seeds_has_errors_over_users_and_over_seeds(results_page):
+    seeds = importlib.import_module("seeds")
+    lines = [line("edlae", [0.1, 0.2, 0.3], 0.2), line("edlae", [0.4, 0.5, 0.9], 0.4, fit_seconds=3.0)]
+    found = seeds.merged(lines, [0, 7])
+    values = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.9])
+    assert found["mean"]["ndcg@100"] == pytest.approx(values.mean())
+    assert found["sem"]["ndcg@100"] == pytest.approx(values.std(ddof=1) / np.sqrt(6))
+    assert found["sem_seeds"]["ndcg@100"] == pytest.approx(0.2)  # of the means 0.2 and 0.6
+    assert found["validation"] == pytest.approx(0.3)
+    assert found["fit_seconds"] == 2.0
+    assert [one["seed"] for one in found["by_seed"]] == [0, 7]
+
+
+def test_the_larger_of_the_errors_over_users_and_seeds_decides(results_page):
+    """A gain that every user of one seed has and no user of the other: sure over users, not over seeds."""
+    seeds = importlib.import_module("seeds")
+    base = np.linspace(0.1, 0.3, 3)
+    part = [[line("dlae", [*base], 0.1), line("edlae", [*(base + gain)], 0.2)] for gain in (0.1, 0.0)]
+    found = seeds.merged([part[0][1], part[1][1]], [0, 1]), seeds.merged([part[0][0], part[1][0]], [0, 1])
+    told = table1.difference(*found)
+    assert told["difference"] == pytest.approx(0.05)
+    assert told["difference_sem"] == pytest.approx(0.1 * np.sqrt(1.5 / 5) / np.sqrt(6))
+    assert told["difference_sem_seeds"] == pytest.approx(0.05)
+    assert table1_claims.gap(*found).sem == told["difference_sem_seeds"]
+    assert measured_values.with_verdict(0.05, told["difference_sem"]).endswith("better")
+    assert measured_values.with_verdict(0.05, told["difference_sem"], 0.05) == "+0.0500 ± 0.0224 ± 0.0500"
 
 
 def test_other_results_join_when_they_are_there(results_page, tmp_path):

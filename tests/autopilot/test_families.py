@@ -33,6 +33,7 @@ class Slow(od.EASE):
 
 
 def test_what_cannot_be_fitted_is_noted_and_the_race_goes_on():
+    families.run(race(), [entrant("automatic", od.EASE(), automatic=True)])  # compiles what the two seconds are not for
     found = race(seconds=2.0)
     families.run(
         found,
@@ -135,3 +136,31 @@ def test_with_groups_only_models_that_take_them_take_part():
     assert left_out == ["popularity", "smooth"]
     (only,), _ = families.only_taking_groups([entrant("next", od.NextItem(), automatic=True), entrant("b", od.EDLAE())])
     assert only.automatic
+
+
+@pytest.mark.parametrize(("own", "better"), [(3.0, True), (0.4, False)])
+def test_a_smooth_part_is_asked_with_other_powers_and_the_best_one_stays(own, better):
+    """A power of 3 ranks by popularity, and any other is better."""
+    X, _ = tastes(500, 80)
+    found = race(X=X)
+    part = od.Spectral(rank=9, shrink="hard", item_power=1.0, outer_power=own, user_power=1.0)
+    families.run(found, [entrant("smooth", part, kind="smooth", automatic=True)])
+    rows = {row.family: row for row in found.rows}
+    other = rows.get("smooth, another power")
+    if better:
+        assert other.value("ndcg@20") > rows["smooth"].value("ndcg@20")
+        assert found.model(other).settings_["outer_power"] == other.settings["outer_power"]
+        again = found.fit_row(other, found.split.train, None)
+        assert found.ask(other, again, "validation").mean["ndcg@20"] == pytest.approx(other.value("ndcg@20"), rel=0.02)
+    else:
+        assert other is None or other.value("ndcg@20") > rows["smooth"].value("ndcg@20")
+
+
+def test_a_history_that_fades_is_remembered_by_the_model():
+    log = od.synthetic.interactions(600, 60, 9_000, times=True, seed=1)
+    found = Race(od.split.last_out(log), "ndcg@10", Clock(600.0, None), 0)
+    families.run(found, [entrant("full rank", od.EASE(l2=20.0), automatic=True)], recency=True)
+    (row,) = (row for row in found.rows if row.family.endswith("recent first"))
+    model = found.fit_row(row, found.split.train, None)
+    assert model.history_decay_ == row.history_decay
+    assert od.evaluate(model, found.split.validation, "ndcg@10").mean == row.result.mean

@@ -67,3 +67,18 @@ def test_a_part_of_the_users_is_judged_by_the_same_users():
     assert known.train.n_users == new.train.n_users == 50
     assert np.array_equal(known.validation.user_ids, known.train.user_ids)
     assert len(new.validation.user_ids) == 20
+
+
+def test_choices_that_repeat_an_item_are_no_targets():
+    """No list has what a user has, so no model could find them."""
+    log = {"user": [], "item": [], "time": []}
+    for user in range(30):
+        for time, item in enumerate([user % 7, 10 + user % 5, 20 + user % 3, 30 + user % 2]):
+            log["user"].append(user), log["item"].append(item), log["time"].append(time)
+        if user % 3 == 0:  # the last choice is the first one again
+            log["user"].append(user), log["item"].append(user % 7), log["time"].append(9)
+    inter = od.read(log, time="time", keep="events")
+    found = hold_out(inter, look(inter), None, 0)
+    assert found.split.test.targets.nnz == 20
+    assert found.split.test.targets.multiply(found.split.test.histories).nnz == 0
+    assert "33 % of these choices repeat" in found.sentence

@@ -12,6 +12,8 @@ from offdiag.autopilot.outcome import BEHIND, COMPLETE, NO_GAIN
 from offdiag.autopilot.race import KEPT
 from tests.autopilot.races import entrant, race
 
+KINDS = {50.0: "a", 60.0: "a", 70.0: "a", 80.0: "a", 0.01: "b", 0.02: "b"}
+
 
 def test_what_is_behind_by_more_than_two_errors_is_marked():
     found = race(n=2000)
@@ -71,6 +73,17 @@ def test_a_model_that_was_forgotten_is_fitted_again_with_its_settings():
     model = found.model(worst)
     assert model.settings_ == worst.settings
     assert found.ask(worst, model, "validation").mean == worst.result.mean
+
+
+def test_the_best_model_of_each_kind_stays_in_memory():
+    found = race()
+    found.entrants = {f"{l2}": entrant(f"{l2}", od.EASE(), kind=kind) for l2, kind in KINDS.items()}
+    for l2 in KINDS:
+        found.measure(f"{l2}", od.EASE(l2=l2))
+    order = found.measured
+    of_b = next(row for row in order if KINDS[float(row.family)] == "b")
+    assert order.index(of_b) >= KEPT
+    assert set(found.models) == {*order[:KEPT], of_b}
 
 
 def test_memory_and_size_of_a_fit_are_measured():

@@ -8,6 +8,7 @@ from scipy import sparse
 
 import offdiag as od
 from offdiag import memory
+from offdiag.baselines.item_knn import near_part
 from tests.fixtures.mistakes import rejects
 from tests.laws import oracles
 from tests.laws.strategies import dtypes, interactions, powers
@@ -112,3 +113,20 @@ def test_a_failed_fit_keeps_the_earlier_one(monkeypatch):
     with pytest.raises(od.NotEnoughMemory, match="100 neighbours of each of 3 items"):
         model.fit(X)
     assert np.array_equal(model.predict(X), before)
+
+
+@given(interactions(values="ratings"), balances, st.sampled_from([0.0, 3.0]), powers, st.integers(1, 9))
+def test_neighbours_of_the_chosen_are_the_largest_of_each_row(X, balance, shrink, user_power, k):
+    settings = {"neighbours": k, "balance": balance, "shrink": shrink, "user_power": user_power, "dtype": "float64"}
+    model = od.ItemKNN(**settings, neighbours_of="chosen").fit(X)
+    check(model.weights_.toarray().T, similarity(X, balance, shrink, user_power).T, k, "float64")
+
+
+def test_a_near_part_is_propagation_over_users_and_back():
+    X = od.synthetic.interactions(200, 30, 2_000, seed=0).matrix.toarray().astype(np.float64)
+    rows = X / np.sqrt(X.sum(axis=1, keepdims=True))
+    d = np.sqrt((rows**2).sum(axis=0))
+    R = rows / d
+    expected = X / d @ (R.T @ R) * d  # every item is its own neighbour there, with similarity 1
+    B = near_part().fit(X).weights_.toarray()
+    np.testing.assert_allclose(X @ (B + np.eye(30)), expected, rtol=1e-4)

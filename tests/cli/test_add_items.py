@@ -42,6 +42,9 @@ def test_products_are_added_shown_explained_and_removed(run, json_of, text_of, g
     assert about["like"][0]["title"].startswith("Film ")
     (grown.parent / "new.txt").write_text("901\n902\n903\n")
     assert "Film 901" in text_of("recommend", grown, "--history", item, "--allow", grown.parent / "new.txt", "-k", "3")
+    lists = [["--new-places", n, "--json"] for n in (0, 2)]
+    rows = [json_of("recommend", grown, "--history", item, "-k", "4", *words)[0]["items"] for words in lists]
+    assert [sum(one["item"] > 900 for one in some) for some in rows] == [0, 2]
     left = json_of("add-items", grown, "--remove", "902", "--key-file", grown.parent / "key")
     assert [one["item"] for one in left["new_items"]] == [901, 903]
     assert left["new_items"][0]["like"][0]["weight"] > 0

@@ -72,7 +72,7 @@ def test_a_sparse_model_fits_into_max_bytes(text_of, folder):
         (["--keep", "3"], "--keep is for full-rank models with --cluster"),
         (["--cluster", "local:1", "--validate"], "--cluster and --validate do not go together"),
         (["--cluster", "local:2", "--updatable"], "--cluster and --updatable do not go together"),
-        (["--model", "sparse", "--cluster", "local:1", "--checkpoint", "x"], "--cluster and --checkpoint"),
+        (["--model", "sparse", "--cluster", "local:1", "--updatable"], "--cluster and --updatable"),
         (["--updatable", "--min-items", "3"], "--min-users and --min-items"),
         (["--updatable", "--min-users", "3"], "--min-users and --min-items"),
         (["--updatable", "--model", "item-knn"], "cannot be updated"),

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -43,3 +44,21 @@ def test_a_reader_that_leaves_early_is_no_error(folder, form):
         ran.stdout.close()
         assert ran.stderr.read() == ""
     assert ran.returncode == runner.BROKEN_PIPE
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_messages_that_cannot_be_written_do_not_change_the_exit_code(folder):
+    with open("/dev/full", "w") as full:
+        codes = [
+            subprocess.run([sys.executable, "-m", "offdiag", *words], cwd=folder, stderr=full, timeout=120).returncode
+            for words in (["fit", "nowhere.csv", "--out", "x.od"], ["fit", "train.csv", "--out", "x.od", "--l2", "9"])
+        ]
+    assert codes == [2, 0]
+
+
+def test_a_thread_that_cannot_start_is_one_line(fails, monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert "not enough memory" in fails("fit", "train.csv", "--out", "x.od", "--l2", "9")

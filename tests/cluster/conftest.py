@@ -8,6 +8,7 @@ import pytest
 
 import offdiag as od
 from offdiag.cluster.stages import Stage
+from tests.fixtures.partitions import process_ids
 
 
 @pytest.fixture(scope="package")
@@ -49,16 +50,17 @@ def killing(client, monkeypatch):
             future = submit(self, *args, **options)
             count[0] += self.name == stage
             if count[0] >= fatal[0] and not killed:
-                killed.append(min(client.run(os.getpid).values()))
+                killed.append(min(process_ids(client)))
                 os.kill(killed[0], signal.SIGKILL)
             return future
 
         monkeypatch.setattr(Stage, "submit", counted)
+        client.wait_for_workers(2, timeout=60)  # an earlier test may have killed one
         calm = work()
         fatal[0], count[0] = max(count[0] // 2, 1), 0
         disturbed = work()
         assert killed
-        assert killed[0] not in client.run(os.getpid).values()
+        assert killed[0] not in process_ids(client)
         return calm, disturbed
 
     return run

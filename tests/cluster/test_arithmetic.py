@@ -22,12 +22,22 @@ def page():
 @pytest.fixture
 def results(page):
     """A cluster that does exactly 1000 units a second on every core."""
-    shape = {"users": 50, "items": 20, "entries": 400, "pairs": 3000, "neighbours": 8, "tile": 5}
+    shape = {"users": 50, "items": 20, "entries": 400, "pairs": 3000, "neighbours": 8, "tile": 5, "gram": 900}
     shapes = {
-        size: {kind: {name: value * scale for name, value in shape.items()} for kind in ("dense", "sparse")}
+        size: {
+            kind: {name: value * scale for name, value in shape.items()}
+            | {"pieces": {"1": 1800 * scale, "2": 2200 * scale}}
+            for kind in ("dense", "sparse")
+        }
         for size, scale in (("small", 1), ("large", 2))
     }
-    made = {"machine": {"processor": "some processor"}, "shapes": shapes, "runs": {}, "speedup": {"columns": 1.75}}
+    made = {
+        "machine": {"processor": "some processor"},
+        "shapes": shapes,
+        "runs": {},
+        "speedup": {"columns": 1.75},
+        "overlap": 0.5,
+    }
     for size in shapes:
         for workers in (1, 2):
             took = {}
@@ -60,9 +70,10 @@ def test_a_model_too_large_for_the_cluster_is_reported(page, results):
     rows = page.scenarios(results, rate)
     assert [row[:2] for row in rows] == [
         ["10 M", "1 M"], ["10 M", "1 M"], ["10 M", "10 M"], ["100 M", "1 M"], ["100 M", "1 M"], ["100 M", "10 M"],
+        ["1000 M", "1 M"], ["1000 M", "10 M"],
     ]  # fmt: skip
-    huge = page.Size(1e9, 1e6, 5e10, 1e13, 200, 4096, 64, 16)
-    assert page.scenario("sparse", huge, rate, ("ordering",))[-1].startswith("no, more than 205 GB")
+    huge = page.Size(1e9, 1e8, 5e10, 1e13, 200, 4096, 64, 16, gram=1e13)
+    assert page.scenario("sparse", huge, rate, ("counting",))[-1].startswith("no, more than 205 GB")
     assert page.scenario("sparse", page.Size(1, 1, 1, 1, 1, 1, 1), rate, ("ordering",))[-1] == "yes"
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import offdiag as od
-from tests.fixtures.partitions import cut, same_bytes, table, write_parts
+from tests.fixtures.partitions import cut, process_ids, same_bytes, table, write_parts
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("distributed", reason="needs the extra 'cluster'")
@@ -67,7 +67,7 @@ def test_a_worker_lost_twice_in_a_short_time_is_started_again(tmp_path):
         od.cluster.connect("local:1", memory_limit="2GB", timeout=60) as client,
     ):
         for _ in range(2):
-            (pid,) = client.run(os.getpid).values()
+            (pid,) = process_ids(client)
             os.kill(pid, signal.SIGKILL)
             same_bytes(od.cluster.read(files, client=client).gather(), od.read(files))
-            assert pid not in client.run(os.getpid).values()
+            assert pid not in process_ids(client)

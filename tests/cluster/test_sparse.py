@@ -5,8 +5,7 @@ import polars as pl
 import pytest
 
 import offdiag as od
-from offdiag.models.sparse import SparseEDLAE
-from tests.fixtures.partitions import same_arrays, table, write_parts
+from tests.fixtures.partitions import same_sparse, sparse_model, table, write_parts
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("distributed", reason="needs the extra 'cluster'")
@@ -19,19 +18,6 @@ SPARSE = [
     {"item_power": 0.3, "propensity_power": 0.2, "dtype": "float64"},
     {"neighbours": 10_000, "block_bytes": "auto", "weight_power": 1.2},
 ]
-
-
-def same_sparse(ours, theirs):
-    same_arrays(ours.weights_, theirs.weights_, "indptr indices data")
-    same_arrays(ours, theirs, "popularity_ item_ids_")
-    for name in ("objective_", "settings_", "n_users_"):
-        assert getattr(ours, name) == getattr(theirs, name)
-
-
-def sparse_model(**settings):
-    return SparseEDLAE(
-        **({"neighbours": 20, "dropout": 0.4, "l2": 9.0, "user_power": 0.5, "block_bytes": 1 << 24} | settings)
-    )
 
 
 @pytest.mark.parametrize("settings", SPARSE, ids=str)
@@ -59,8 +45,11 @@ def test_sparse_columns_of_items_without_neighbours_are_empty(client):
         same_sparse(od.cluster.fit_sparse(sparse_model(**settings), inter, client=client), here)
 
 
-@pytest.mark.parametrize("stage", ["finding neighbours", "solving columns"])
-def test_a_worker_killed_during_the_support_solves_changes_no_byte(client, killing, stage):
+STAGES = ["ordering items", "estimating sizes", "counting pairs", "copying popular items", "solving columns"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_worker_killed_in_any_stage_changes_no_byte(client, killing, stage):
     inter = od.synthetic.interactions(900, 300, 12_000, seed=5)
     calm, disturbed = killing(
         stage, lambda: od.cluster.fit_sparse(sparse_model(block_bytes=60_000), inter, client=client)

@@ -75,3 +75,10 @@ def test_columns_of_numbers_make_one_vector():
     a, b, c = dense(features, 1, 2, 3)
     np.testing.assert_allclose(a, -b)  # less their mean
     assert not c.any()
+
+
+def test_vectors_with_gaps_are_missing_and_noted():
+    vectors = [[1.0, 2.0], [float("nan"), 1.0], [2.0, float("inf")], [0.5, 1.0]]
+    features = read_features({"item": [1, 2, 3, 4], "v": vectors}, vectors=["v"])
+    assert "v: 2 of 4 items have none" in features.notes
+    assert np.diff(features.matrix.indptr).tolist() == [2, 0, 0, 2]

@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +30,31 @@ def test_the_last_event_is_held_out_even_if_it_is_a_repeat():
     assert ids[split.validation.targets[[0]].indices].tolist() == ["tea"]
     assert split.validation.targets[[1]].nnz == 0  # bob has two events: one to learn from, one to test
     assert split.test.targets[[2]].nnz == 0
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_the_last_part_is_the_latest_by_time_or_else_by_row(timed):
+    items = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]
+    log = {"user": [1] * 10 + [2], "item": [*items, "a"], "day": [*range(10, 0, -1), 1]}
+    split = od.split.last_part(od.read(log, time="day") if timed else od.read(log), 0.2, 0.1)
+    ids = split.train.item_ids
+    assert set(ids[split.test.targets[[0]].indices]) == ({"a", "b"} if timed else {"i", "j"})
+    assert set(ids[split.validation.targets[[0]].indices]) == ({"c"} if timed else {"h"})
+    assert split.train.nnz == 8
+    assert split.test.targets[[1]].nnz == 0  # a user with one item keeps it
+
+
+@pytest.mark.parametrize("divide", [od.split.weak, od.split.last_part])
+def test_of_some_users_only_a_part_is_held_out(divide):
+    X = od.synthetic.interactions(100, 30, 900, times=True, seed=0)
+    split = divide(X, held_out=0.2, validation=0.1, users=20)
+    asked = [set(np.flatnonzero(np.diff(part.targets.indptr))) for part in (split.test, split.validation)]
+    assert len(asked[0]) == 20
+    assert asked[1] <= asked[0]
+    kept = np.diff(split.train.matrix.indptr) == np.diff(X.matrix.indptr)
+    assert set(np.flatnonzero(~kept)) == asked[0]
+    whole = divide(X, held_out=0.2, users=100)
+    assert (whole.test.targets != divide(X, held_out=0.2).test.targets).nnz == 0
 
 
 def test_events_in_order_need_no_times_for_last_out():

@@ -84,6 +84,12 @@ def test_a_random_table_equals_a_dictionary(users, items, data):
     assert np.argsort(inter.table_order).tolist() == np.argsort([place[p] for p in pairs]).tolist()
 
 
+def test_a_date_in_the_future_is_refused_and_a_number_is_not():
+    frame = pl.DataFrame({"user": [1, 2], "item": [1, 2], "time": ["2024-05-31", "2999-01-01"]})
+    refused(lambda: read(frame, time="time"), "past events", "2999-01-01", "row 2", "1 in all")
+    assert read(frame.with_columns(time=pl.Series([5, 10**12])), time="time").times.max() == 10**12
+
+
 @pytest.mark.parametrize("kind", [pl.UInt64, pl.Int128])
 def test_times_beyond_63_bits_give_a_one_line_error(kind):
     frame = pl.DataFrame({"user": [1, 2], "item": [1, 2], "time": pl.Series([2**63, 5], dtype=kind)})

@@ -1,5 +1,7 @@
 """Keys of living states: where they are found, stored and destroyed, and that they are never shown."""
 
+import errno
+import fcntl
 import os
 import stat
 
@@ -77,3 +79,15 @@ def test_an_invalid_line_of_a_key_file_is_not_shown(tmp_path):
         Keys(path).new()
     assert "hunter2" not in str(error.value)
     assert path.read_text() == "hunter2\n"
+
+
+def test_keys_are_kept_and_retired_on_a_disk_without_locks(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    known = keys.keys_of(tmp_path / "keys")
+    key = new_key(known)
+    assert known.has(key.id)
+    known.retire(key.id)
+    assert not known.has(key.id)

@@ -237,3 +237,28 @@ def test_the_gap_survives_saving(tmp_path):
     model = od.Spectral(rank=8, shrink="dropblock:block=3,width=6", dtype="float64").fit(data(n=80, m=30))
     model.save(tmp_path / "spectral.od")
     assert od.load(tmp_path / "spectral.od").gap_ == model.gap_ > 0
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6])
+def test_a_quick_decomposition_spans_what_the_converged_one_does(scale):
+    X = od.synthetic.interactions(600, 150, 9_000, seed=0).matrix * scale
+    slow, quick = (
+        od.Spectral(rank=12, shrink="hard", item_power=1.0, decomposition=name).fit(X)
+        for name in ("converged", "quick")
+    )
+    Q, P = slow.weights_.Q.astype(np.float64), quick.weights_.Q.astype(np.float64)
+    np.testing.assert_allclose(P.T @ P, np.eye(12), atol=1e-5)
+    assert np.sum((Q.T @ P) ** 2) > 0.98 * 12
+    np.testing.assert_allclose(quick.singular_values_, slow.singular_values_, rtol=0.01)
+
+
+def test_another_outer_power_after_the_fit_is_the_fit_with_it():
+    X = data(n=120, m=30)
+    model = od.Spectral(rank=6, shrink="hard", item_power=1.0, outer_power=0.4, user_power=1.0).fit(X)
+    other = model.with_outer_power(0.25)
+    fresh = od.Spectral(**other.get_params()).fit(X)
+    assert other.settings_ == fresh.settings_
+    np.testing.assert_allclose(other.weights_.toarray(), fresh.weights_.toarray(), atol=1e-4)
+    assert model.settings_["outer_power"] == 0.4
+    with pytest.raises(od.OffdiagError, match="outer_power"):
+        model.with_outer_power("wide")

@@ -38,6 +38,23 @@ def new_of(items):
     return [item["id"] for item in items if item.get("new")]
 
 
+def test_lists_have_places_for_new_items(asked, model):
+    for words in ({}, {"block": [41]}, {"allow": [2, 3, 7, 8, 42, 43]}):
+        wanted = model.recommend([FANS], k=5, new_places=2, **words)
+        items = asked("/recommend", history=FANS, k=5, new_places=2, **words).json()["items"]
+        assert [item["id"] for item in items] == wanted.items[0].compressed().tolist()
+        assert [item["score"] for item in items] == pytest.approx(wanted.scores[0].compressed().tolist())
+        assert len(new_of(items)) == 2
+    assert asked("/recommend", history=FANS, k=5, new_places=2, model="other").status_code == 200
+    batch = asked("/batch", histories=[FANS, []], k=5, new_places=2).json()["answers"]
+    assert [len(new_of(answer["items"])) for answer in batch] == [2, 0]  # an empty history gets what is popular
+    all_of_them, more = (asked("/recommend", history=FANS, k=5, new_places=n).json()["items"] for n in (5, 6))
+    assert more == all_of_them
+    reply = asked("/recommend", history=FANS, k=5, new_places=1, one_per_group=True)
+    one_error(reply, 409)
+    assert "leave one of them out" in reply.text
+
+
 def test_lists_hold_new_items_with_a_mark_and_what_they_are_like(asked, model):
     wanted = model.recommend([FANS], k=15).items[0].tolist()
     reply = asked("/recommend", history=FANS, k=15, reasons=2).json()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from offdiag.server.store import Store
+from offdiag.weights import byte_copy
 from tests.fixtures.serving import (
     Load,
     Service,
@@ -37,6 +38,16 @@ def service(model):
     with Service(model.parent, model, "--reload-every", "0.05") as running:
         yield running
     assert "Traceback" not in running.log
+
+
+def test_a_large_model_gets_its_byte_copy_while_it_already_answers(model, monkeypatch):
+    monkeypatch.setattr(byte_copy, "FEWEST_ITEMS", 1)
+    store = Store([model])
+    copies = store.models[0].weights.byte_copy
+    until(lambda: copies.copy is not None)
+    store.reload(force=True)
+    assert store.models[0].weights.byte_copy is not copies
+    until(lambda: store.models[0].weights.byte_copy.copy is not None)
 
 
 def test_new_files_are_loaded_under_load_without_a_failure(service, model, model_files, lists):

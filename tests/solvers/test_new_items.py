@@ -52,6 +52,19 @@ def test_only_the_nearest_items_count_in_the_kernel_of_their_products(monkeypatc
         assert np.count_nonzero(row) <= 3
 
 
+def test_vectors_have_the_neighbours_of_sparse_rows(monkeypatch):
+    monkeypatch.setattr(solver, "NEAREST", 20)
+    rng = np.random.default_rng(8)
+    F, f = (sparse.csr_array(rng.standard_normal((n, 4))) for n in (30, 7))
+    found = solver.neighbours(F, f, without=np.array([3]))
+    monkeypatch.setattr(solver, "DENSE", 2.0)
+    expected = solver.neighbours(F, f, without=np.array([3]))
+    assert (found.sets < 0).any()
+    assert np.array_equal(found.sets, expected.sets)
+    np.testing.assert_allclose(found.products, expected.products, atol=1e-12)
+    np.testing.assert_allclose(found.grams, expected.grams, atol=1e-12)
+
+
 def test_strongest_entries_are_those_of_the_dense_rows():
     rng = np.random.default_rng(1)
     K = sparse.csr_array(rng.standard_normal((6, 12)) * (rng.random((6, 12)) < 0.6))
@@ -93,12 +106,37 @@ def test_items_of_a_kind_that_follow_each_other_count_directly():
     np.fill_diagonal(W, 0)
     held = solver.held_out(F, np.ones(120))
     X = solver.typical_histories(np.ones(120), held, n=300)
-    choice = solver.choose(F, solver.Sample(held, X, X @ W, 0.1), np.ones(120))
+    one_kind = np.zeros(30, dtype=np.int64)
+    choice = solver.choose(F, solver.Sample(held, X, X @ W, 0.1), np.ones(120), one_kind)
     assert choice.direct > 0
     unlike = np.roll(F.toarray() @ F.toarray().T, 4, axis=0)
-    other = solver.choose(F, solver.Sample(held, X, X @ unlike, 0.1), np.ones(120))
+    other = solver.choose(F, solver.Sample(held, X, X @ unlike, 0.1), np.ones(120), one_kind)
     assert other.direct == 0  # here those like it say nothing, but those that lead to them do
     assert other.agreement > 0.9
+
+
+def test_a_kind_of_feature_that_says_nothing_counts_less():
+    rng = np.random.default_rng(5)
+    useful, noise = features(rng, 300, 12, 0.2), features(rng, 300, 12, 0.2)
+    F = sparse.csr_array(sparse.hstack([useful, noise], format="csr") * np.sqrt(0.5))
+    some = sample(rng, useful, rng.random((60, 12)))
+    kinds = np.repeat([0, 1], 12)
+    apart, alike = (solver.choose(F, some, np.ones(300), one) for one in (kinds, kinds * 0))
+    assert apart.kinds[1] < apart.kinds[0]
+    assert apart.agreement > alike.agreement
+    mirrored = sparse.csr_array(sparse.hstack([noise, useful], format="csr") * np.sqrt(0.5))
+    swapped = solver.choose(mirrored, some, np.ones(300), kinds)
+    assert swapped.kinds[0] < swapped.kinds[1]
+
+
+def test_weights_of_kinds_are_those_of_a_sum_of_kernels():
+    rng = np.random.default_rng(6)
+    F, kinds = features(rng, 20, 9, 0.8), np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    share = solver._shares(F, (1.0, 3.0, 0.25), kinds)
+    K = sum(w * (F[:, kinds == one] @ F[:, kinds == one].T).toarray() for one, w in enumerate((1.0, 3.0, 0.25)))
+    scaled = F.toarray() * share
+    np.testing.assert_allclose(scaled @ scaled.T, K * F.power(2).sum() / np.trace(K), atol=1e-12)
+    assert np.array_equal(solver._shares(F, (1.0, 1.0, 1.0), kinds), np.ones(9))
 
 
 def test_a_few_items_or_none_with_features_are_placed_without_choices():
@@ -129,11 +167,8 @@ def test_histories_of_the_sample_do_not_hold_what_is_held_out():
     assert len(held) == np.count_nonzero((popularity > 0) & (np.diff(F.indptr) > 0)) // 4
     assert (popularity[held] > 0).all()
     typical = solver.typical_histories(popularity, held, n=50)
-    fans = solver.audiences(rng.random((len(held), 90)), popularity, held)
-    for X in (typical, fans):
-        assert not np.isin(X.indices, held).any()
-        assert set(X.data) == {1.0}
-    assert (np.diff(fans.indptr) == solver.FANS).all()
+    assert not np.isin(typical.indices, held).any()
+    assert set(typical.data) == {1.0}
     assert not np.isin(typical.indices, np.flatnonzero(popularity == 0)).any()
     assert (typical != solver.typical_histories(popularity, held, n=50)).nnz == 0
     assert solver.typical_histories(np.zeros(3), held[:0], n=5).nnz > 0

@@ -81,3 +81,12 @@ def test_a_file_that_is_no_study_is_refused_and_kept(knob, split, words, content
     with pytest.raises(od.OffdiagError, match="study"):
         od.tune(knob, split, **words)
     assert words["study"].read_text() == content
+
+
+def test_a_trial_with_an_unknown_setting_is_refused_with_its_name(knob, split, words):
+    od.tune(knob, split, **words)
+    header, *lines = map(json.loads, words["study"].read_text().splitlines())
+    lines[1]["settings"]["nonsense"] = 1
+    words["study"].write_text("".join(json.dumps(line) + "\n" for line in (header, *lines)))
+    with pytest.raises(od.OffdiagError, match="unknown setting 'nonsense'"):
+        od.tune(knob, split, **words)

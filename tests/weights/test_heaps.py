@@ -1,4 +1,9 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -7,7 +12,7 @@ from offdiag import ranking
 from offdiag.weights import Dense, heaps, tiles
 from tests.fixtures.groceries import fitted
 from tests.laws import oracles
-from tests.laws.strategies import interactions
+from tests.laws.strategies import dtypes, interactions
 
 
 @given(interactions(max_items=12), st.integers(1, 14), st.booleans(), st.sampled_from(["packed", "dense"]), st.data())
@@ -21,6 +26,24 @@ def test_ranked_lists_equal_a_stable_sort_of_the_dense_scores(X, k, exclude_seen
     assert np.array_equal(indices, expected)
     assert np.array_equal(scores[indices >= 0], np.take_along_axis(dense, np.maximum(indices, 0), 1)[indices >= 0])
     assert (scores[indices < 0] == -np.inf).all()
+
+
+@given(
+    interactions(max_items=12), st.integers(1, 14), st.booleans(), st.sampled_from(["packed", "dense"]),
+    dtypes, st.data(),
+)  # fmt: skip
+def test_lists_without_compiled_loops_have_the_same_bits(X, k, exclude_seen, storage, dtype, data):
+    W = fitted(X, storage=storage, dtype=dtype).weights_
+    m = X.shape[1]
+    allowed = np.array(data.draw(st.lists(st.booleans(), min_size=m, max_size=m)))
+    words = {"exclude_seen": exclude_seen, "allowed": allowed}
+    want = ranking.top_k(W, X, min(k, m), **words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heaps, "sys", SimpleNamespace(modules={}))
+        patch.setattr(heaps, "_fill_heaps", None)
+        got = ranking.top_k(W, X, min(k, m), **words)
+    assert np.array_equal(got[0], want[0])
+    assert got[1].tobytes() == want[1].tobytes()
 
 
 @given(interactions(max_items=10))
@@ -53,3 +76,12 @@ def test_equal_scores_go_to_the_earlier_item():
     X = sparse.csr_array(np.eye(1, 300, dtype=np.float32))
     indices, _ = ranking.top_k(W, X, 5)
     assert indices.tolist() == [[1, 2, 3, 4, 5]]
+
+
+def test_a_small_model_is_loaded_and_ranked_without_the_compiler(tmp_path):
+    fitted(np.eye(6, dtype=np.float32) + 1).save(tmp_path / "small.od")
+    code = "import sys, offdiag as od; od.load(sys.argv[1]).recommend([[0, 2]], k=3); print('numba' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "small.od"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "False\n"

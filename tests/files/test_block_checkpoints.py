@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import offdiag as od
-from offdiag.models.block_checkpoints import BlockCheckpoints
+from offdiag.files.block_checkpoints import BlockCheckpoints
 from offdiag.solvers import gram_rows, support
 from tests.fixtures.sparse_catalogue import example, same_bytes
 
