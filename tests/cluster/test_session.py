@@ -99,3 +99,14 @@ def test_another_version_on_the_workers_is_named(client, monkeypatch):
     monkeypatch.setattr(od, "__version__", "0.0.7")
     with pytest.raises(od.OffdiagError, match=r"expected offdiag 0\.0\.7 on every worker"):
         od.cluster.session.check_workers(client)
+
+
+def test_a_worker_that_has_just_died_stops_nobody(client, monkeypatch):
+    """For a moment the scheduler still lists it; one that answers but cannot run our code is a mistake."""
+    answers = client.run(od.cluster.session.versions)
+    gone, cannot = dict(answers, dead=ConnectionResetError("gone")), dict(answers, other=ImportError("no such module"))
+    monkeypatch.setattr(client, "run", lambda *args, **options: gone)
+    od.cluster.session.check_workers(client)
+    monkeypatch.setattr(client, "run", lambda *args, **options: cannot)
+    with pytest.raises(od.OffdiagError, match="no such module.*install the same version"):
+        od.cluster.session.check_workers(client)
