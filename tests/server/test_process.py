@@ -78,6 +78,8 @@ def closed(service):
         socket.create_connection(("127.0.0.1", service.port), timeout=5).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # it was in the queue of the socket at the moment that it was closed
+        return False
     return False
 
 
