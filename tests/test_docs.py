@@ -8,7 +8,6 @@ import contextlib
 import functools
 import importlib.util
 import itertools
-import os
 import re
 import shlex
 import subprocess
