@@ -1,6 +1,7 @@
 """Models and services that the tests of the service share."""
 
 import asyncio
+import inspect
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.fixtures.serving import Service, answer_of, make_models
 
 def pytest_pyfunc_call(pyfuncitem):
     """Run tests that are coroutines."""
-    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
     return True
