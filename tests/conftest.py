@@ -48,6 +48,35 @@ def pytest_configure(config):
         Dispatcher.compile = compile_once(Dispatcher.compile)
 
 
+TOGETHER = ("tests/cluster/", "tests/server/page/")  # a cluster and a browser are started once for all files of these
+
+
+def unit(nodeid):
+    """What one worker runs as a whole: a file, or a folder whose files share what is slow to start."""
+    return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+
+def pytest_collection_modifyitems(items):
+    """Files with slow tests first: a long one at the end would leave the other worker without work."""
+    slow = {unit(item.nodeid) for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: unit(item.nodeid) not in slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Units in the order of their collection. By itself, `--dist loadfile` begins with the file of most tests."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class LoadUnits(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return unit(nodeid)
+
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return LoadUnits(config, log)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def key_file(tmp_path_factory):
     """Keys of living states created by tests stay with their files, and commands run by tests find them there."""

@@ -124,8 +124,13 @@ def imported(tree):
             yield from (a.name for a in node.names)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_a_file_imports_only_from_its_own_or_earlier_groups(path):
+def problems(find):
+    """What a search finds in the files of the library, without those where it finds nothing."""
+    found = {path.relative_to(SOURCE).as_posix(): find(path) for path in modules()}
+    return {name: wrong for name, wrong in found.items() if wrong}
+
+
+def imported_from_later_groups(path):
     own = path.relative_to(SOURCE).with_suffix("").as_posix().replace("/", ".")
     assert group_of(own) is not None, f"{own} has no group: see docs/architecture.md"
     if own.startswith("cli"):
@@ -138,7 +143,12 @@ def test_a_file_imports_only_from_its_own_or_earlier_groups(path):
         # a model saves itself through persist: the one upward call, made inside the method
         if (own.partition(".")[0], other) == ("models", "persist"):
             continue
-        assert group_of(other) <= group_of(own), f"{own} must not import {other}"
+        if group_of(other) > group_of(own):
+            yield other
+
+
+def test_a_file_imports_only_from_its_own_or_earlier_groups():
+    assert problems(lambda path: list(imported_from_later_groups(path))) == {}
 
 
 def group_of(module):
@@ -147,15 +157,18 @@ def group_of(module):
     return next((RANK[name] for n in range(len(parts), 0, -1) if (name := ".".join(parts[:n])) in RANK), None)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_heavy_libraries_are_imported_only_where_they_are_needed(path):
+def heavy_imports(path):
     if path.relative_to(SOURCE).parts[0] in ("_kernels", "cli", "server"):
-        return  # loaded on first use themselves
+        return set()  # loaded on first use themselves
     top = [n for n in parsed(path).body if isinstance(n, ast.Import | ast.ImportFrom)]
     names = {
         (n.module or "").split(".")[0] if isinstance(n, ast.ImportFrom) else n.names[0].name.split(".")[0] for n in top
     }
-    assert not names & HEAVY
+    return names & HEAVY
+
+
+def test_heavy_libraries_are_imported_only_where_they_are_needed():
+    assert problems(heavy_imports) == {}
 
 
 def test_importing_offdiag_is_silent_and_loads_nothing_heavy():
@@ -249,9 +262,8 @@ def find_module(name):
     return place.is_dir() or place.with_suffix(".py").is_file()
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_no_private_name_is_used_across_modules(path):
-    assert not private_names(parsed(path))
+def test_no_private_name_is_used_across_modules():
+    assert problems(lambda path: private_names(parsed(path))) == {}
 
 
 def test_the_search_for_private_names_finds_them():
@@ -393,12 +405,13 @@ MARKUP = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_html_is_written_in_templates_only(path):
-    if path.relative_to(SOURCE).as_posix() == "plots/svg.py":
-        return  # the SVG kit, which escapes what it writes
+def markup(path):
     texts = [n.value for n in ast.walk(parsed(path)) if isinstance(n, ast.Constant)]
-    assert [text for text in texts if isinstance(text, str) and MARKUP.search(text)] == []
+    return [text for text in texts if isinstance(text, str) and MARKUP.search(text)]
+
+
+def test_html_is_written_in_templates_only():
+    assert problems(markup).keys() == {"plots/svg.py"}, "the SVG kit escapes what it writes"
 
 
 def untyped_models(tree):
@@ -410,9 +423,8 @@ def untyped_models(tree):
     return [name for name, kind in names if name == "model" and getattr(kind, "id", "") == "Any"]
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_a_model_has_a_type(path):
-    assert untyped_models(parsed(path)) == [], "see protocols.py"
+def test_a_model_has_a_type():
+    assert problems(lambda path: untyped_models(parsed(path))) == {}, "see protocols.py"
 
 
 def test_an_untyped_model_is_seen():

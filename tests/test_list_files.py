@@ -116,7 +116,7 @@ class Sink:
 
     def write(self, frame):
         self.calls += 1
-        assert self.next_batch.wait(10), "the next batch is ranked only after this one is written"
+        assert self.next_batch.wait(60), "the next batch is ranked only after this one is written"
         if self.calls == self.fail:
             raise OSError("no space left")
 

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -39,10 +40,24 @@ def test_ctrl_c_while_a_loop_compiles_arrives_afterwards():
 def test_ctrl_c_ends_the_wait_for_threads_at_once(monkeypatch):
     monkeypatch.setattr(parallel, "n_threads", lambda: 2)
     signal.siginterrupt(signal.SIGINT, False)  # as importing polars does
-    started = []
-    threading.Timer(0.1, press).start()
+    started, dropped = [], threading.Event()
+    both = threading.Barrier(2, action=threading.Timer(0.1, press).start)
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait=True, **options):
+            super().shutdown(False, **options)
+            dropped.set()
+            super().shutdown(wait)
+
+    def work(n):
+        started.append(n)
+        if len(started) <= 2:
+            both.wait(60)
+            dropped.wait(60)  # a wait for these two would last that long
+
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Pool)
     with pytest.raises(KeyboardInterrupt):
-        parallel.run_parallel(lambda n: started.append(n) or time.sleep(1), [(n,) for n in range(6)])
+        parallel.run_parallel(work, [(n,) for n in range(6)])
     assert len(started) == 2
 
 

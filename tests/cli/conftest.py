@@ -1,6 +1,8 @@
 """Tables and models that the tests of several commands use, and calls that must succeed."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +12,10 @@ from tests.fixtures.event_logs import N_USERS, SETTINGS, THREE, write_log
 from tests.fixtures.tables import write_table
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory):
     """A table with titles and one with whole numbers, a table of new users, and models of each."""
-    place = tmp_path_factory.mktemp("cli")
+    place = tmp_path_factory.mktemp("originals")
     inter = od.synthetic.catalogue(360, 60, 5400, communities=5, seed=1).interactions
     write_table(inter.select_users(np.arange(300)), place / "train.csv", ratings=True)
     write_table(inter.select_users(np.arange(300, 360)), place / "new.csv", ratings=True)
@@ -26,6 +28,12 @@ def folder(tmp_path_factory):
     od.LowRankEDLAE(rank=6, dropout=0.3, l2=20, iterations=5).fit(train).save(place / "low.od")
     od.EASE(l2=50).fit(od.read(place / "numbers.csv")).save(place / "numbers.od")
     return place
+
+
+@pytest.fixture(scope="module")
+def folder(originals, tmp_path_factory):
+    """A copy of them, which the tests of a file may change."""
+    return Path(shutil.copytree(originals, tmp_path_factory.mktemp("cli"), dirs_exist_ok=True))
 
 
 @pytest.fixture

@@ -227,8 +227,11 @@ from offdiag.cli import main
 from offdiag.solvers import gram_rows, support
 gram_rows.plan.__defaults__ = (4,)
 real = support.solve_block
+solved = []
 def slow(*a, **k):
-    time.sleep(0.05)
+    solved.append(1)
+    if len(solved) > 5:
+        time.sleep(600)  # until it is killed
     return real(*a, **k)
 support.solve_block = slow
 sys.exit(main(sys.argv[1:]))

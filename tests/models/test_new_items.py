@@ -50,8 +50,18 @@ def model(request, inter):
     return copy.deepcopy(MODELS[request.param]).fit(inter)
 
 
-def test_new_items_are_recommended_to_those_who_like_their_kind(model, inter, features):
-    grown = copy.copy(model).add_items(features)
+@pytest.fixture(scope="module")
+def with_new(model, features):
+    return copy.copy(model).add_items(features)
+
+
+@pytest.fixture
+def grown(with_new):
+    """The model with all new items, to be changed."""
+    return copy.copy(with_new)
+
+
+def test_new_items_are_recommended_to_those_who_like_their_kind(grown):
     assert grown.new_items_.items.tolist() == [60, 61, 62, 63, 64, 65]
     for item in range(60, 66):
         fans = [[j for j in range(60) if j % KINDS == item % KINDS][:4]]
@@ -72,8 +82,7 @@ def test_the_scores_of_other_items_do_not_change_at_all(model, inter, features):
         assert kept == one[: len(kept)]
 
 
-def test_removed_items_leave_the_weights_of_the_fit_themselves(model, features):
-    grown = copy.copy(model).add_items(features)
+def test_removed_items_leave_the_weights_of_the_fit_themselves(model, grown):
     grown.remove_items([61, 65])
     assert grown.new_items_.items.tolist() == [60, 62, 63, 64]
     grown.remove_items([60, 62, 63, 64])
@@ -84,15 +93,14 @@ def test_removed_items_leave_the_weights_of_the_fit_themselves(model, features):
     assert not set(range(60, 66)) & set(grown.item_features_.items.tolist())
 
 
-def test_items_can_be_added_one_after_another(model, inter, features):
-    once = copy.copy(model).add_items(features)
+def test_items_can_be_added_one_after_another(model, grown, inter, features):
     twice = copy.copy(model).add_items(features.select([*range(60), 62, 64]))
     twice.add_items(features.select([60, 61, 63, 65]))
     assert twice.item_ids_[60:].tolist() == [62, 64, 60, 61, 63, 65]
     order = np.argsort(twice.item_ids_)
     scores = twice.predict(inter.matrix @ np.eye(60, 66))[:, order]
-    np.testing.assert_allclose(scores[:, :60], once.predict(inter)[:, :60])
-    np.testing.assert_allclose(twice.weights_.into[:, np.argsort(twice.item_ids_[60:])], once.weights_.into, rtol=1e-4)
+    np.testing.assert_allclose(scores[:, :60], grown.predict(inter)[:, :60])
+    np.testing.assert_allclose(twice.weights_.into[:, np.argsort(twice.item_ids_[60:])], grown.weights_.into, rtol=1e-4)
 
 
 def test_files_keep_new_items_and_their_features(model, inter, features, tmp_path):
@@ -106,13 +114,12 @@ def test_files_keep_new_items_and_their_features(model, inter, features, tmp_pat
     assert dict(loaded.added_items_) == dict.fromkeys(range(60, 66), 1.5) | {70: 1.0}
 
 
-def test_boost_multiplies_the_scores_of_these_items(model, inter, features):
-    one, two = (copy.copy(model).add_items(features, boost=boost).predict(inter) for boost in (1.0, 2.0))
+def test_boost_multiplies_the_scores_of_these_items(model, grown, inter, features):
+    one, two = (m.predict(inter) for m in (grown, copy.copy(model).add_items(features, boost=2.0)))
     np.testing.assert_allclose(two[:, 60:], 2 * one[:, 60:], rtol=1e-4, atol=1e-6)
 
 
-def test_explanations_say_what_a_new_item_is_like(model, features):
-    grown = copy.copy(model).add_items(features)
+def test_explanations_say_what_a_new_item_is_like(grown):
     reasons = grown.explain([3, 9, 15], 63)
     assert reasons.score == reasons.contributions.sum()
     assert reasons.like == grown.new_items_.like[63]
@@ -124,8 +131,7 @@ def test_explanations_say_what_a_new_item_is_like(model, features):
     assert all(row["reason"] == 63 for row in shown)
 
 
-def test_a_new_item_in_a_history_counts_as_the_items_it_is_like(model, features):
-    grown = copy.copy(model).add_items(features)
+def test_a_new_item_in_a_history_counts_as_the_items_it_is_like(grown):
     best = grown.recommend([[63]], k=5).items[0]
     assert sum(item % KINDS == 3 for item in best.tolist()) >= 3
     assert 63 not in best

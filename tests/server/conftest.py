@@ -1,6 +1,7 @@
 """Models and services that the tests of the service share."""
 
 import asyncio
+import inspect
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.fixtures.serving import Service, answer_of, make_models
 
 def pytest_pyfunc_call(pyfuncitem):
     """Run tests that are coroutines."""
-    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
     return True
@@ -69,7 +70,7 @@ def models(folder):
 @pytest.fixture(scope="session")
 def service(folder, models):
     names = [f"{name}.od" for name in models]
-    options = ["--access-log", "access.log", "--max-k", 200, "--max-history", 400, "--timeout", 1.5]
+    options = ["--access-log", "access.log", "--max-k", 200, "--max-history", 400, "--timeout", 30]
     with Service(folder, *names, "--max-body", 20_000, *options) as running:
         yield running
     assert "Traceback" not in running.log

@@ -43,7 +43,7 @@ def test_metrics_count_every_request(service):
 @pytest.mark.slow
 def test_nothing_stays_in_flight_after_parallel_requests(service):
     with ThreadPoolExecutor(5) as pool:
-        list(pool.map(lambda _: httpx.get(f"{service.url}/health"), range(20)))
+        list(pool.map(lambda _: httpx.get(f"{service.url}/health", timeout=60), range(20)))
     assert metric(service, "offdiag_requests_in_flight") == 1  # the request for the metrics itself
 
 

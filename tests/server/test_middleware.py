@@ -42,15 +42,15 @@ def test_a_foreign_host_name_is_refused(one_model, history):
     foreign = {"Host": "evil.example.org"}
     with Service(one_model, "model.od") as service:
         for path in ("/", "/model", "/health", "/static/app.js"):
-            answer = httpx.get(service.url + path, headers=foreign)
+            answer = httpx.get(service.url + path, headers=foreign, timeout=60)
             assert answer.status_code == 400
             assert "--allow-host" in answer.json()["error"]
         assert service.post("/recommend", history=history).status_code == 200
     with Service(one_model, "model.od", "--allow-host", "Evil.example.org") as service:
-        assert httpx.get(service.url + "/model", headers=foreign).status_code == 200
-        assert httpx.get(service.url + "/model", headers={"Host": "other.example.org"}).status_code == 400
+        assert httpx.get(service.url + "/model", headers=foreign, timeout=60).status_code == 200
+        assert httpx.get(service.url + "/model", headers={"Host": "other.example.org"}, timeout=60).status_code == 400
     with Service(one_model, "model.od", "--token-env", "SECRET", env={"SECRET": TOKEN}) as service:
-        assert httpx.get(service.url + "/health", headers=foreign).status_code == 200
+        assert httpx.get(service.url + "/health", headers=foreign, timeout=60).status_code == 200
 
 
 def test_with_a_token_only_its_holders_are_answered(one_model, history):

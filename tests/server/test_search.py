@@ -59,7 +59,7 @@ def test_a_search_does_not_wait_long_for_the_index(monkeypatch):
 
     class Slow(TitleIndex):
         def __init__(self, titles):
-            go.wait(20)
+            go.wait(60)
             super().__init__(titles)
 
     monkeypatch.setattr(search_module, "TitleIndex", Slow)

@@ -21,7 +21,7 @@ def test_several_processes_share_requests_model_and_counters(one_model, history)
     with Service(one_model, "model.od", "--workers", 2, "--access-log", "w.log") as service:
 
         def ask(_):
-            with httpx.Client(base_url=service.url) as client:
+            with httpx.Client(base_url=service.url, timeout=60) as client:
                 for _ in range(20):
                     assert client.post("/recommend", json={"history": history}).status_code == 200
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -183,7 +184,7 @@ def _add_question(
 ) -> None:
     """A path that takes a JSON body, parsed by pydantic itself, which is faster than FastAPI's own way."""
     fields, work = question.body.model_fields, question.work
-    on_loop, several = asyncio.iscoroutinefunction(work), "models" in fields
+    on_loop, several = inspect.iscoroutinefunction(work), "models" in fields
 
     @app.post(
         question.path,

@@ -46,7 +46,7 @@ def solve(
     small Gram. The gap is that of the whole problem, in float64, whatever the type of G.
     """
     m = len(G)
-    diagonal = np.ascontiguousarray(G.diagonal())
+    diagonal = np.array(G.diagonal())  # a copy: a view of one item is read-only, for which all would compile again
     if start is None:
         start = sparse.csc_array((m, m), dtype=G.dtype)
     ptr, rows = start.indptr.astype(np.int64), start.indices.astype(np.int64)

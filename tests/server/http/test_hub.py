@@ -68,7 +68,7 @@ def test_connections_are_limited_in_total_and_per_address(one_model):
         assert connect("127.0.0.3")[1].status == 503, "until all is taken"
         for plain, _ in held[:2]:
             plain.close()
-        until(lambda: httpx.get(f"{service.url}/health").status_code == 200)
+        until(lambda: httpx.get(f"{service.url}/health", timeout=60).status_code == 200)
         assert metric(service, "offdiag_connections_refused_total") >= 2
 
 

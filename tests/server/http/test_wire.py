@@ -75,7 +75,7 @@ def test_no_request_is_smuggled_past_a_proxy(service, tmp_path):
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as proxy:
         try:
             until(lambda: listens(port))
-            assert httpx.get(f"http://127.0.0.1:{port}/metrics").status_code == 403
+            assert httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).status_code == 403
             before = asked_for_metrics(service)
             hidden = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
             head = (
@@ -91,7 +91,7 @@ def test_no_request_is_smuggled_past_a_proxy(service, tmp_path):
 
 def asked_for_metrics(service):
     """How often /metrics was asked for, whatever the answer."""
-    text = httpx.get(f"{service.url}/metrics").text
+    text = httpx.get(f"{service.url}/metrics", timeout=60).text
     return sum(map(int, re.findall(r'^offdiag_requests_total{path="/metrics",status="\d+"} (\d+)', text, re.M)))
 
 
