@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from offdiag import memory
 from offdiag.errors import NotEnoughMemory, OffdiagError
 from offdiag.gramian import layout
 from offdiag.solvers import cholesky, lapack
@@ -152,15 +153,20 @@ def test_huge_counts_stay_accurate_in_float32():
 
 
 def test_a_catalogue_that_is_too_large_is_an_error_with_an_alternative():
-    with pytest.raises(NotEnoughMemory, match=r"70,000 items.*9\.8 GB.*SparseEDLAE"):
-        cholesky.check_feasible(70_000, 4)
-    with pytest.raises(NotEnoughMemory, match=r"needs .*TB.*available.*LowRankEDLAE"):
+    with pytest.raises(NotEnoughMemory, match=r"needs .*TB.*available.*SparseEDLAE.*LowRankEDLAE"):
         cholesky.check_feasible(60_000, 4, extra=10**15)
     cholesky.check_feasible(100, 4)
 
 
-def test_an_interrupted_factorisation_still_finishes_on_its_own_memory():
-    """LAPACK cannot be stopped: what it reads must stay alive after the caller has left."""
+def test_memory_is_the_only_limit_of_a_full_rank_model(monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 10 * 10**9)
+    cholesky.check_feasible(70_000, 4)
+    with pytest.raises(NotEnoughMemory, match=r"72,000 items.* needs 10\.4 GB.* 10 GB is available"):
+        cholesky.check_feasible(72_000, 4)
+
+
+def test_an_interrupted_factorisation_ends_with_the_block_at_work():
+    """LAPACK cannot be stopped: what it reads must stay alive after the caller has left, and nothing more is begun."""
     m = 6000  # long enough that LAPACK is still at work when the caller leaves
     values = np.zeros(layout.size(m), dtype=np.float32)
     values[layout.diagonal_positions(m)] = 4.0
@@ -178,7 +184,37 @@ def test_an_interrupted_factorisation_still_finishes_on_its_own_memory():
     for at_work in set(threading.enumerate()) - before:  # none on a machine so fast that it has finished
         at_work.join()
     assert len(junk) == 20_000
-    assert (values[layout.diagonal_positions(m)] == 2.0).all()
+    found = values[layout.diagonal_positions(m)]
+    h = m // 2
+    assert (found[:h] == 2.0).all()
+    assert (found[h:] == found[h]).all()
+    assert found[h] in (2.0, 4.0)
+
+
+def test_no_block_is_begun_after_the_caller_has_left():
+    begun, may_continue, finished = threading.Event(), threading.Event(), []
+    blocks = lapack._Blocks(layout.pack(np.eye(3)), 3)
+    one = "potrf", lapack.LOWER, blocks.h, blocks.T1, blocks.ld
+
+    def calls():
+        yield one
+        begun.set()
+        may_continue.wait(60)
+        yield one
+        finished.append("the second call")  # the next one is asked for
+
+    def leave(_):
+        if begun.is_set():
+            raise KeyboardInterrupt
+
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        blocks.run(calls(), leave)
+    at_work = set(threading.enumerate()) - before
+    may_continue.set()
+    for thread in at_work:
+        thread.join()
+    assert not finished
 
 
 def test_sums_of_squares_beyond_the_precision_are_a_clear_error():
@@ -196,4 +232,13 @@ def test_the_packed_inverse_is_the_inverse(dtype, m):
     cholesky.invert(values, m, lambda stage, fraction: reported.append(fraction))
     np.testing.assert_allclose(layout.unpack(values, m) @ A, np.eye(m), atol=3e-4 if dtype == "float32" else 1e-10)
     assert reported == sorted(reported)
-    assert lapack.MAX_ITEMS * (lapack.MAX_ITEMS + 1) // 2 < 2**31
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("m", "at"), [(1, 0), (2, 1), (7, 2), (7, 4), (7, 6), (64, 63)])
+def test_an_indefinite_matrix_is_one_clear_error_wherever_it_fails(m, at, dtype):
+    A = np.eye(m, dtype=dtype)
+    A[at, at] = -1
+    assert lapack.pftrf(layout.pack(A), m) > 0
+    with pytest.raises(OffdiagError, match="singular"):
+        cholesky.invert(layout.pack(A), m)

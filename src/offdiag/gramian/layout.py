@@ -1,4 +1,4 @@
-"""The rectangular full packed layout: a symmetric m×m matrix in m(m+1)/2 numbers that LAPACK factors at full speed.
+"""The rectangular full packed layout: a symmetric m×m matrix in m(m+1)/2 numbers, factored at full speed.
 
 Seen as a C-ordered array of ``height(m)`` rows, row j holds column j of the lower triangle, and in front of it the
 part of row h+j that lies in the trailing triangle (h = ⌈m/2⌉). With e = 1 for even m and 0 for odd m:
@@ -22,6 +22,15 @@ def layout(m: int) -> tuple[int, int, int]:
     """(h, e, ld): items in the leading triangle, shift of its columns, and length of a packed row."""
     e = 1 - m % 2
     return (m + 1) // 2, e, m + e
+
+
+def blocks(m: int) -> tuple[int, int, int]:
+    """Where A[0, 0], A[h, 0] and A[h, h] are: a lower triangle, a rectangle and, transposed, another triangle.
+
+    In column order each is an ordinary matrix with leading dimension ``ld``, so BLAS and LAPACK take it as it is.
+    """
+    h, e, ld = layout(m)
+    return e, e + h, (1 - e) * ld
 
 
 def rectangle(packed: NDArray[np.floating], m: int) -> NDArray[np.floating]:

@@ -23,7 +23,7 @@ from offdiag.models.recommender import Recommender
 from offdiag.models.side_information import side_of
 from offdiag.models.source import Reading, Source, check_gram, product_of, read_data, read_gram
 from offdiag.progress import Progress, reporter
-from offdiag.solvers import lapack, low_rank, spectral, subspace
+from offdiag.solvers import low_rank, spectral, subspace
 from offdiag.solvers.low_rank import Factors
 from offdiag.solvers.products import DataProduct, GramProduct, Product, check_range, data_is_cheaper
 from offdiag.weights import LowRank, Symmetric
@@ -214,7 +214,7 @@ class LowRankModel(_Settings):
         if chosen == "auto":
             there = memory.available()
             needed = gram_bytes + WORKING_COLUMNS * m * rank * itemsize
-            too_big = m > lapack.MAX_ITEMS or (there is not None and needed > there)
+            too_big = there is not None and needed > there
             chosen = "data" if too_big or data_is_cheaper(matrix) else "gram"
         self._check_memory(m, rank, gram_bytes if chosen == "gram" else matrix.nnz * 8)
         return chosen

@@ -82,9 +82,8 @@ def _operands(values: Floats, V: Floats, alpha: float) -> tuple[Any, ...]:
     m, k = V.shape
     if V.dtype != values.dtype or not V.flags.c_contiguous or len(values) != layout.size(m):
         raise ValueError("expected C-ordered V of the matrix's precision with one row per row of the matrix")
-    (h, e, ld), size = layout.layout(m), values.itemsize
-    leading = values.ctypes.data + e * size
-    parts = leading, leading + h * size, values.ctypes.data + (1 - e) * ld * size
+    (h, _, ld), size = layout.layout(m), values.itemsize
+    parts = tuple(values.ctypes.data + at * size for at in layout.blocks(m))
     halves = V.ctypes.data, V.ctypes.data + h * k * size
     sizes = [ctypes.c_int(n) for n in (k, h, m - h, ld)]
     return parts, halves, sizes, [_real(V.dtype)(x) for x in (alpha, 1, 0)]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from offdiag import memory, wording
-from offdiag.errors import NotEnoughMemory, OffdiagError
+from offdiag import memory
+from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Floats, lapack, precision
@@ -38,13 +38,7 @@ SMALLER = (
 
 def check_feasible(m: int, itemsize: int, *, extra: int = 0, instead: str = SMALLER) -> None:
     """Raise, before anything is computed, when a packed m×m problem cannot be solved on this machine."""
-    needed = layout.size(m) * itemsize + extra
-    if m > lapack.MAX_ITEMS:
-        raise NotEnoughMemory(
-            f"a full-rank model of {m:,} items needs {wording.size(needed)} in one block, "
-            f"beyond the {lapack.MAX_ITEMS:,} items that LAPACK's packed format can index; {instead}"
-        )
-    memory.require(needed, f"a full-rank model of {m:,} items", instead)
+    memory.require(layout.size(m) * itemsize + extra, f"a full-rank model of {m:,} items", instead)
 
 
 def invert(values: Floats, m: int, progress: Progress | None = None) -> None:
@@ -160,7 +154,7 @@ def emphasis(
 
 
 def tick(progress: Progress | None, start: float, stop: float, flops: float) -> Callable[[float], None] | None:
-    """Progress inside a LAPACK call, which reports none itself: elapsed time against all flops at the measured rate."""
+    """Progress inside LAPACK calls, which report none: elapsed time against all flops at the measured rate."""
     if progress is None:
         return None
     rate = _flops_per_second()
