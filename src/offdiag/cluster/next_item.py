@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from offdiag.cluster import session
 from offdiag.cluster.auto import Model
-from offdiag.cluster.counting import IDLE, SEGMENT, gram, in_groups, in_segments
-from offdiag.cluster.full_rank import totals
+from offdiag.cluster.counting import IDLE, SEGMENT, gram, in_groups, in_segments, totals
 from offdiag.cluster.parts import Part, Parts, check_entries, read, stack_events
 from offdiag.cluster.placement import in_batches, total, tree
 from offdiag.cluster.stages import Report, Stage, stage

@@ -7,12 +7,14 @@ same sums however the users are spread.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from offdiag._kernels import parallel
 from offdiag.cluster import session
 from offdiag.cluster.parts import Part, Parts, same
 from offdiag.cluster.placement import Homes, total, tree
@@ -33,12 +35,20 @@ class Popularity:
     """What is known about the items of all users together; arrays by popularity except ``rank`` and ``sums``."""
 
     rank: NDArray[np.int32]  # (m,)
-    counts: Ints  # users per item
+    counts: Ints  # users per item, and features
     sums: Doubles  # popularity of each item, in the order of the catalogue
     cost: Doubles  # pairs to count for the row of each item
     scale: float
     piece_bytes: int  # of an entry of a row that is counted where some of the users are
     contents: int  # tells one table of interactions from another
+
+    def with_features(self, rows: sparse.csr_array) -> Popularity:
+        """The same with a user for each feature in the counts of users and of pairs, but not in the order of items."""
+        order = np.argsort(self.rank)
+        per_feature = np.bincount(rows.indices, minlength=rows.shape[1]).astype(np.float64)
+        own = np.diff(rows.indptr)
+        pairs = np.bincount(np.repeat(np.arange(len(own)), own), per_feature[rows.indices], len(own))
+        return replace(self, counts=self.counts + own[order], cost=self.cost + pairs[order], piece_bytes=12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +58,20 @@ class Shards:
     futures: list[Future]
     homes: list[int]
     entries: int  # the most of any
+
+    def with_features(
+        self, work: Stage, known: Popularity, rows: sparse.csr_array, weight: float, dtype: Any, homes: Homes
+    ) -> Shards:
+        """And the features of items, a row for each item, as users of this weight, divided among the workers."""
+        of_items = sparse.csr_array(rows.T).astype(dtype)
+        cost = np.diff(of_items.indptr).astype(np.float64) ** 2  # pairs to count
+        rank = work.submit(same, known.rank)
+        added = [
+            work.submit(_pseudo_users, of_items[lo:hi], weight, rank, **homes.near(home))
+            for home, (lo, hi) in enumerate(parallel.shares(cost, len(homes)))
+        ]
+        work.wait(added)
+        return Shards([*self.futures, *added], [*self.homes, *range(len(added))], self.entries)
 
 
 def popularity(work: Stage, parts: Parts, user_power: float) -> Popularity:
@@ -139,6 +163,12 @@ def _rows(parts: list[Part], rank: NDArray[np.int32], user_power: float) -> Rows
     """The users of some parts, one part after another."""
     weight = weights_of(np.concatenate([np.diff(part.indptr) for part in parts]), user_power)
     return popularity_order.parts_by_popularity([(p.indptr, p.indices, p.data) for p in parts], weight, rank)
+
+
+def _pseudo_users(of_items: sparse.csr_array, weight: float, rank: NDArray[np.int32]) -> Rows:
+    """A user for each feature, who has the items with it."""
+    rows = (of_items.indptr, of_items.indices, of_items.data)
+    return popularity_order.parts_by_popularity([rows], np.full(of_items.shape[0], weight), rank)
 
 
 def diagonal(work: Stage, shards: Shards) -> Doubles:
