@@ -44,7 +44,6 @@ def test_a_worker_killed_while_counting_changes_no_bit(client, killing, tmp_path
 def test_both_workers_killed_at_once_are_waited_for(client, tmp_path):
     files = write_parts(tmp_path / "parts", cut(table(), 3))
     parts = od.cluster.read(files, client=client)
-    client.wait_for_workers(2, timeout=60)
     for pid in process_ids(client):
         os.kill(pid, signal.SIGKILL)
     same_gram(od.cluster.gram(parts, client=client), od.gram(od.read(files)))

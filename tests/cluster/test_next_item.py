@@ -95,6 +95,17 @@ def test_a_worker_killed_while_counting_changes_nothing(client, killing):
     np.testing.assert_array_equal(disturbed.weights_.toarray(), calm.weights_.toarray())
 
 
+def test_features_are_those_of_one_machine(client):
+    inter = chains()
+    features = od.read_features({"item": inter.item_ids, "kind": [f"k{i % 3}" for i in range(inter.n_items)]})
+    for weight in (0.5, "auto"):
+        model = od.NextItem(**SMALL | {"feature_weight": weight, "dtype": "float64"})
+        here = od.NextItem(**model.get_params()).fit(inter, item_features=features)
+        there = od.cluster.fit_next_item(model, inter, item_features=features, client=client)
+        assert there.settings_ == here.settings_
+        np.testing.assert_allclose(there.weights_.toarray(), here.weights_.toarray(), rtol=0, atol=1e-12)
+
+
 def test_mistakes_are_one_line(client, mistake):
     inter, fit = chains(), od.cluster.fit_next_item
     untimed = od.read(inter_log(inter).drop("time"), keep="events")

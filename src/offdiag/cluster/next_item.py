@@ -24,6 +24,8 @@ from offdiag.gramian.order import UNIT_BITS, Ageing, OrderSums, count_units, exa
 from offdiag.gramian.order_gram import OrderGram
 from offdiag.gramian.packed import EXACT_FLOAT32, Gram
 from offdiag.gramian.user_weights import add_histograms, scale_of
+from offdiag.models import order_features
+from offdiag.models.side_information import side_of
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky
 
@@ -38,6 +40,7 @@ def fit_next_item(
     model: Model,
     data: Any,
     *,
+    item_features: Any = None,
     client: Client | None = None,
     progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
@@ -46,7 +49,7 @@ def fit_next_item(
 
     ``data``: Parts read with ``keep="events"``, or any source that od.cluster.read takes. Each worker holds its users
     and 12 m² bytes for m items; this machine 1.5 m² numbers, and solves for the weights. Settings left at "auto" are
-    chosen here as in ``fit``, for which all events come to this machine.
+    chosen here as in ``fit``, for which all events come to this machine. ``item_features`` as in ``fit``.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
@@ -66,15 +69,18 @@ def fit_next_item(
     if parts.events is None:
         raise OffdiagError("expected parts with events in order, received pairs; read them with keep='events'")
     check_entries(parts)
-    if "auto" in used._used_settings().values():
-        used._choose_settings(parts.gather(), progress)
+    side = side_of(used, parts.item_ids, item_features)
+    of_features = side.rows is not None and used.feature_weight == "auto"
+    if of_features or "auto" in used._used_settings().values():
+        used._choose_settings(parts.gather(), side, progress)
     sums, about = count(parts, used, progress, reports)
+    order_features.add(sums, side, used)
     weights = used._solve(sums, progress)
     model._store(  # type: ignore[attr-defined]
         weights, parts.item_ids, about.item_counts.astype(np.float64), parts.n_users, used._used_settings(),
         counts_users=True,
     )  # fmt: skip
-    return model
+    return model._keep_features(side.features)  # type: ignore[attr-defined,no-any-return]
 
 
 def _check_settings(used: Any) -> None:

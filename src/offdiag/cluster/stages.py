@@ -78,7 +78,7 @@ class Stage:
     client: Client
     name: str
     progress: Progress | None = None
-    patience: float = PATIENCE
+    patience: float = field(default_factory=lambda: PATIENCE)
     lower: str = SMALLER_PARTS  # what to do when memory runs out
     expected_bytes: int | None = None  # to be sent by the workers
     _stuck_since: float | None = field(default=None, repr=False)

@@ -158,10 +158,12 @@ class NextItem(Recommender):
             if known.replaces and value is not None and other != "auto":
                 raise OffdiagError(f"expected {known.replaces} or {name}, received both ({other!r}, {value!r})")
 
-    def _choose_settings(self, inter: Interactions, progress: Progress | None) -> None:
+    def _choose_settings(self, inter: Interactions, side: Side, progress: Progress | None) -> None:
         """Replace every "auto", for a fit on a cluster."""
         assert inter.events is not None
-        order_defaults.resolve(self, as_pairs(inter).matrix, inter.events, progress)
+        matrix = as_pairs(inter).matrix
+        order_defaults.resolve(self, matrix, inter.events, progress)
+        order_features.choose(self, side, matrix, inter.events, progress)
 
     def _used_settings(self) -> dict[str, Any]:
         """The settings that decided what was learned."""

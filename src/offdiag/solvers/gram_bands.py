@@ -71,7 +71,7 @@ def count(data: Rows, items: NDArray[np.int64]) -> Piece:
     lengths, most = np.zeros(len(items), dtype=np.int64), np.zeros(len(items), dtype=np.int64)
     _kernels.gram_bands.most_entries(data.indptr, data.col_ptr, data.users, items, most)
     tasks = parallel.shares(most, max(-(-int(most.sum()) // ENTRIES_AT_ONCE), 1))
-    found: dict[int, tuple[NDArray[np.uint32], Floats]] = {}
+    found: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def count(lo: int, hi: int) -> None:
         room = int(most[lo:hi].sum())
