@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TASKS = 8  # bands per worker, at least: the last one to finish is then a small part of the work
 IN_FLIGHT = 2  # bands per worker: one that is counted, one that is added up
+BANDS_HELD = 3 * IN_FLIGHT  # pieces as they were counted, together, and in transit
 STRATA, ROWS = 32, 4  # of the sample: ranges of items, and rows of each
 SOON = 10  # priority of what others wait for
 

@@ -34,6 +34,7 @@ _LOCAL_SETTINGS = {
     "distributed.worker.memory.terminate": 0.95,
     # A task runs where its data is; those of one stage are handed out as workers become free.
     "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,
     # Dask asks the C library to return every freed page at once; getting them back took half of a worker's time.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }

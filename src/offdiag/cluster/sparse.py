@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 LEAST_BLOCK, LARGEST_BLOCK = 1 << 24, 1 << 32  # bytes of copied rows when block_bytes is "auto"
-LEAST_BAND, LARGEST_BAND = 1 << 22, 1 << 28  # bytes of the pieces of a band
+LEAST_BAND, ENOUGH_BAND, LARGEST_BAND = 1 << 22, 1 << 25, 1 << 28  # bytes of the pieces of a band
 BLOCK_SHARE, BAND_SHARE = 0.125, 0.02  # of the rows that a worker keeps, at least
 LESS = "ask for fewer neighbours or a smaller block_bytes, or give more workers, or workers with more memory"
 
@@ -128,22 +128,24 @@ def _smooth(parts: Parts, used: Any, homes: Homes, begin: Any, progress: Progres
 def _room(
     client: Client, parts: Parts, mine: shards.Shards, sizes: bands.Sizes, wanted: int | str, n: int
 ) -> tuple[int, int]:
-    """Bytes of rows that a worker may copy, and of the pieces of a band; raises if a worker cannot hold its share."""
+    """Bytes of rows that a worker may copy, and of the pieces of a band; raises if a worker cannot hold its share.
+
+    Both are larger where a worker has the memory: blocks with more rows have less to move, and there are fewer tasks.
+    """
     of_entry = shards.BYTES_PER_ENTRY + (0 if parts.binary else shards.BYTES_PER_VALUE)
     data = of_entry * mine.entries + 64 * int(parts.users.sum()) // n + 24 * parts.n_items
-    stored = float(sizes.stored.sum()) / n
-    least = int(np.clip(BLOCK_SHARE * stored, LEAST_BLOCK, LARGEST_BLOCK)) if isinstance(wanted, str) else wanted
+    stored = int(sizes.stored.sum()) // n
+    block = int(np.clip(BLOCK_SHARE * stored, LEAST_BLOCK, LARGEST_BLOCK)) if isinstance(wanted, str) else wanted
     band = int(np.clip(BAND_SHARE * stored, LEAST_BAND, LARGEST_BAND))
-    need = IDLE + int(stored) + max(data + 3 * bands.IN_FLIGHT * band, int(BLOCKS_HELD * least))
+    need = IDLE + stored + max(data + bands.BANDS_HELD * band, int(BLOCKS_HELD * block))
     session.require(
         client, need, f"its share of {parts.nnz:,} interactions and of the Gram of {parts.n_items:,} items", LESS
     )
-    if not isinstance(wanted, str):
-        return wanted, band
     limit = session.limit_of(client)
-    left = (session.USABLE * limit if limit else np.inf) - IDLE - stored - data  # more copied rows: less to move
-    most = 1 << int(np.log2(max(min(left / BLOCKS_HELD, LARGEST_BLOCK), 1)))  # so that a restart has the same blocks
-    return max(least, most), band
+    left = max((session.USABLE * limit if limit else np.inf) - IDLE - stored - data, 1.0)
+    if isinstance(wanted, str):  # a power of 2, so that a fit that resumes has the same blocks
+        block = max(block, 1 << int(np.log2(min(left / BLOCKS_HELD, LARGEST_BLOCK))))
+    return block, max(band, int(min(left / 4 / bands.BANDS_HELD, ENOUGH_BAND)))
 
 
 def _checkpoints(

@@ -86,6 +86,8 @@ def count(data: Rows, items: NDArray[np.int64]) -> Piece:
 
 def add(pieces: list[Piece]) -> Added:
     """The pieces as one, to be read row by row."""
+    if len(pieces) == 1:
+        return Added(pieces[0].ptr[None], pieces[0].columns, pieces[0].values)
     begin = np.concatenate([[0], np.cumsum([piece.ptr[-1] for piece in pieces])])[:-1]
     ptr = np.stack([piece.ptr + at for piece, at in zip(pieces, begin, strict=True)])
     columns = np.concatenate([piece.columns for piece in pieces])
