@@ -183,6 +183,7 @@ def page(results: dict[str, Any] | None) -> str:
             "growth": growth(results),
             "limited": results.get("limited"),
             "speedups": ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results["speedup"].items()),
+            "busy": ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results.get("busy_speedup", {}).items()),
             "scenarios": scenarios(results, rate),
             "machines": MACHINES,
             "cores": CORES,

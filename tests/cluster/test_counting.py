@@ -22,6 +22,8 @@ def test_the_gram_of_counts_is_the_same_bits(client, dtype):
     (report,) = reports
     assert len(report.peak_bytes) == 2
     assert all(1e7 < peak < 2e9 for peak in report.peak_bytes.values())
+    assert report.busy_seconds.keys() == report.peak_bytes.keys()
+    assert all(0 < busy < 2 * report.seconds for busy in report.busy_seconds.values())
     assert "counting pairs" in str(report)
 
 

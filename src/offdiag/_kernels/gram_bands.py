@@ -65,8 +65,11 @@ def entries_before_diagonal(m, ptr, columns, values, items, below):
 
 
 @compiled
-def supports(ptr, columns, values, begin, penalty, group, fill, lo, hi, who, share, parent, below):
-    """The same as ``column_supports.supports`` for items lo..hi; the pieces begin with item ``begin``."""
+def supports(ptr, columns, values, begin, repeats, penalty, group, fill, lo, hi, who, share, parent, below):
+    """The same as ``column_supports.supports`` for items lo..hi; the pieces begin with item ``begin``.
+
+    With ``repeats`` an item may support itself.
+    """
     m, k = len(penalty), who.shape[1]
     acc, touched = np.zeros(m), np.empty(m, np.uint32)
     scores, items = np.empty(k), np.empty(k, np.int64)
@@ -74,7 +77,7 @@ def supports(ptr, columns, values, begin, penalty, group, fill, lo, hi, who, sha
         n = _add_row(ptr, columns, values, i - begin, acc, touched)
         r = i - lo
         parent[r], below[r] = best_supports(
-            i, i, acc, touched[:n], penalty, group, fill, scores, items, who[r], share[r]
+            i, m if repeats else i, acc, touched[:n], penalty, group, fill, scores, items, who[r], share[r]
         )
         for t in range(n):
             acc[touched[t]] = 0.0

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag.cluster import auto, bands, features, session, shards
+from offdiag.cluster import auto, bands, features, rooms, session, shards
 from offdiag.cluster.auto import Model
-from offdiag.cluster.columns import BLOCKS_HELD, Solver
-from offdiag.cluster.counting import IDLE, totals
+from offdiag.cluster.columns import Solver
+from offdiag.cluster.counting import totals
 from offdiag.cluster.parts import Parts, check_entries, read
 from offdiag.cluster.placement import Homes
 from offdiag.cluster.products import MULTIPLYING, ShardedProduct
@@ -32,11 +32,6 @@ from offdiag.solvers import low_pass, support
 
 if TYPE_CHECKING:
     from distributed import Client
-
-LEAST_BLOCK, LARGEST_BLOCK = 1 << 24, 1 << 32  # bytes of copied rows when block_bytes is "auto"
-LEAST_BAND, ENOUGH_BAND, LARGEST_BAND = 1 << 22, 1 << 25, 1 << 28  # bytes of the pieces of a band
-BLOCK_SHARE, BAND_SHARE = 0.125, 0.02  # of the rows that a worker keeps, at least
-LESS = "ask for fewer neighbours or a smaller block_bytes, or give more workers, or workers with more memory"
 
 
 def fit_sparse(
@@ -79,7 +74,7 @@ def fit_sparse(
     features.choose(used, side, parts, progress)
     settings = used._settings()
     homes, power = Homes.of(client), float(settings["user_power"])
-    begin = partial(stage, client, progress=progress, reports=reports, lower=LESS)
+    begin = partial(stage, client, progress=progress, reports=reports, lower=rooms.LESS)
     with begin("ordering items") as work:
         known = shards.popularity(work, parts, power)
         kept = _checkpoints(checkpoint, settings | {"dtype": dtype}, parts, known, side)
@@ -96,7 +91,10 @@ def fit_sparse(
     )  # fmt: skip
     with begin("estimating sizes") as work:
         sizes = bands.estimate(work, mine, known, np.dtype(dtype).itemsize, homes)
-    block, band = _room(client, parts, mine, sizes, settings["block_bytes"], len(homes))
+    of_entry = shards.BYTES_PER_ENTRY + (0 if parts.binary else shards.BYTES_PER_VALUE)
+    held = of_entry * mine.entries + 64 * parts.n_users // len(homes)
+    what = f"its share of {parts.nnz:,} interactions and of the Gram of {m:,} items"
+    block, band = rooms.sizes(client, held + 24 * m, sizes, settings["block_bytes"], len(homes), what)
     with begin("counting pairs") as work:
         stored, supports = bands.count(work, mine, known, sizes, H, k, dtype, homes, band)
     del mine
@@ -123,29 +121,6 @@ def _smooth(parts: Parts, used: Any, homes: Homes, begin: Any, progress: Progres
     with begin(MULTIPLYING) as work:
         product = ShardedProduct.of(work, parts, 1.0, about.scale, used.dtype, columns, homes)
         return smooth_directions(product, used.rank, progress)
-
-
-def _room(
-    client: Client, parts: Parts, mine: shards.Shards, sizes: bands.Sizes, wanted: int | str, n: int
-) -> tuple[int, int]:
-    """Bytes of rows that a worker may copy, and of the pieces of a band; raises if a worker cannot hold its share.
-
-    Both are larger where a worker has the memory: blocks with more rows have less to move, and there are fewer tasks.
-    """
-    of_entry = shards.BYTES_PER_ENTRY + (0 if parts.binary else shards.BYTES_PER_VALUE)
-    data = of_entry * mine.entries + 64 * int(parts.users.sum()) // n + 24 * parts.n_items
-    stored = int(sizes.stored.sum()) // n
-    block = int(np.clip(BLOCK_SHARE * stored, LEAST_BLOCK, LARGEST_BLOCK)) if isinstance(wanted, str) else wanted
-    band = int(np.clip(BAND_SHARE * stored, LEAST_BAND, LARGEST_BAND))
-    need = IDLE + stored + max(data + bands.BANDS_HELD * band, int(BLOCKS_HELD * block))
-    session.require(
-        client, need, f"its share of {parts.nnz:,} interactions and of the Gram of {parts.n_items:,} items", LESS
-    )
-    limit = session.limit_of(client)
-    left = max((session.USABLE * limit if limit else np.inf) - IDLE - stored - data, 1.0)
-    if isinstance(wanted, str):  # a power of 2, so that a fit that resumes has the same blocks
-        block = max(block, 1 << int(np.log2(min(left / BLOCKS_HELD, LARGEST_BLOCK))))
-    return block, max(band, int(min(left / 4 / bands.BANDS_HELD, ENOUGH_BAND)))
 
 
 def _checkpoints(

@@ -6,11 +6,11 @@ and ``solvers.gram_rows`` from all users at once, to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,21 +65,43 @@ class StoredRows:
         return place, *self.rows()
 
 
+class Countable(Protocol):
+    """Some users, whose rows of the Gram can be counted."""
+
+    def pieces(self, items: NDArray[np.int64]) -> tuple[Piece, ...]:
+        """What neighbours are chosen from, and the rows of the Gram; once if that is the same."""
+        ...
+
+
+def pieces(data: Rows | Countable, items: NDArray[np.int64]) -> tuple[Piece, ...]:
+    """The pieces of these items over the users of ``data``."""
+    return (count(data, items),) if isinstance(data, Rows) else data.pieces(items)
+
+
 def count(data: Rows, items: NDArray[np.int64]) -> Piece:
     """The rows of these items over the users of ``data``; of 0/1 data without weights in float32, which is exact."""
     ones = not len(data.data) and bool((data.weight == 1).all()) and len(data.weight) <= EXACT_FLOAT32
+
+    def fill(lo: int, hi: int, *room: Any) -> int:
+        return int(_kernels.gram_bands.count_rows(*data.arrays(), items[lo:hi], *room))
+
+    return counted(fill, data.indptr, data.col_ptr, data.users, items, np.float32 if ones else np.float64)
+
+
+def counted(fill: Callable[..., int], indptr: Ints, col_ptr: Ints, users: Any, items: Ints, dtype: Any) -> Piece:
+    """The piece that ``fill(lo, hi, lengths, columns, values)`` counts for items lo..hi, one after another."""
     lengths, most = np.zeros(len(items), dtype=np.int64), np.zeros(len(items), dtype=np.int64)
-    _kernels.gram_bands.most_entries(data.indptr, data.col_ptr, data.users, items, most)
+    _kernels.gram_bands.most_entries(indptr, col_ptr, users, items, most)
     tasks = parallel.shares(most, max(-(-int(most.sum()) // ENTRIES_AT_ONCE), 1))
     found: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
-    def count(lo: int, hi: int) -> None:
+    def work(lo: int, hi: int) -> None:
         room = int(most[lo:hi].sum())
-        columns, values = np.empty(room, np.uint32), np.empty(room, np.float32 if ones else np.float64)
-        n = _kernels.gram_bands.count_rows(*data.arrays(), items[lo:hi], lengths[lo:hi], columns, values)
+        columns, values = np.empty(room, np.uint32), np.empty(room, dtype)
+        n = fill(lo, hi, lengths[lo:hi], columns, values)
         found[lo] = columns[:n].copy(), values[:n].copy()
 
-    parallel.run_parallel(count, tasks)
+    parallel.run_parallel(work, tasks)
     columns, values = (np.concatenate([found[lo][at] for lo, _ in tasks]) for at in (0, 1))
     return Piece(np.concatenate([[0], np.cumsum(lengths)]), columns, values)
 
@@ -102,11 +124,15 @@ def entries_before_diagonal(added: Added, items: Ints, m: int) -> Ints:
     return below
 
 
-def choose(added: Added, lo: int, H: Doubles, k: int, dtype: Any, counts: Ints) -> Supports:
-    """The k neighbours of the items from ``lo`` on; ``counts``: users per item, by popularity."""
+def choose(added: Added, lo: int, H: Doubles, k: int, dtype: Any, counts: Ints, *, repeats: bool = False) -> Supports:
+    """The k neighbours of the items from ``lo`` on; ``counts``: users per item, by popularity.
+
+    With ``repeats`` an item may be its own neighbour.
+    """
+    group = support.ALONE.number
 
     def find(penalty: Doubles, fill: int, first: int, last: int, *room: Any) -> None:
-        _kernels.gram_bands.supports(*added, lo, penalty, support.ALONE.number, fill, lo + first, lo + last, *room)
+        _kernels.gram_bands.supports(*added, lo, repeats, penalty, group, fill, lo + first, lo + last, *room)
 
     return support.find_supports(find, added.ptr.shape[1] - 1, H, k, dtype, counts, None)
 
