@@ -139,7 +139,7 @@ def overlap(growing: list[dict[str, Any]]) -> float:
         (columns,) = (stage for name, stage in zip(ESTIMATED, run["stages"], strict=True) if name == "columns")
         taken = columns["moved_bytes"] - 4 * run["items"] * run["neighbours"]
         of_all = 4 * run["items"] * run["neighbours"] ** 2 * (run["workers"] - 1) / run["workers"]
-        shares.append(max(taken, 0) / of_all)
+        shares.append(float(max(taken, 0) / of_all))
     return max(shares)
 
 

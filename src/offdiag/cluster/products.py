@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MULTIPLYING = "multiplying"  # the stage of all products of a fit
 PIECE = 1 << 22  # bytes of V below which it is not worth cutting for the network
 COPIES = 5  # of V on a worker: as it came, as one array, the product, its sum with others, and one in transit
-BYTES_PER_ENTRY = 16  # of 0/1 data: 4 in its part, 12 by item
+BYTES_PER_ENTRY = 28  # while users are laid out by item: 4 in its part, 8 in each of three matrices; 12 later
 BYTES_PER_VALUE = 4  # more if it has values
 LESS = "lower the rank, or give more workers, or workers with more memory"
 

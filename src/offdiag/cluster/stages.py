@@ -45,8 +45,8 @@ class Report:
     seconds: float
     peak_bytes: dict[str, int]  # by worker address
     moved_bytes: int
+    busy_seconds: dict[str, float]  # by worker address
     expected_bytes: int | None = None
-    busy_seconds: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         peak = wording.size(max(self.peak_bytes.values(), default=0))
@@ -237,4 +237,4 @@ def stage(
     moved = sum(max(used.sent - before.get(worker, new).sent, 0) for worker, used in after.items())
     busy = {worker: used.seconds - before.get(worker, new).seconds for worker, used in after.items()}
     peaks = {worker: used.peak for worker, used in after.items()}
-    reports.append(Report(name, seconds, peaks, moved, work.expected_bytes, busy))
+    reports.append(Report(name, seconds, peaks, moved, busy, work.expected_bytes))
