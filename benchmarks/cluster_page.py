@@ -17,6 +17,7 @@ PAGE = HERE.parent / "docs" / "cluster-arithmetic.md"
 MACHINES, CORES, MEMORY, NETWORK = 64, 16, 256e9, 1.25e9  # of the cluster in the estimate; bytes per second
 PER_USER, NEIGHBOURS, TILE = 50, 200, 4096
 IDLE = 0.3e9  # bytes of an idle worker with its libraries loaded
+HELD = 2.5  # blocks in a worker, with those in transit
 SAMPLED = 128  # rows from which sizes are estimated
 
 
@@ -41,9 +42,18 @@ class Size:
         return min(8 * self.gram, 2 * self.items**2)
 
     @property
+    def block(self) -> float:
+        """Bytes of the rows of a block: as many as fit, because more rows have less to move."""
+        free = 0.8 * MEMORY - IDLE - (self.stored + 16 * self.entries) / self.workers
+        return min(max(0.125 * self.stored / self.workers, 2**24, free / HELD), 2**32)
+
+    @property
     def copied(self) -> float:
-        block = min(max(0.25 * self.stored / self.workers, 2**27), 2**32)
-        return self.stored if self.stored <= block else block / 2
+        return self.stored if self.stored <= HELD * self.block else self.block / 2
+
+    @property
+    def held(self) -> float:
+        return min(self.stored, HELD * self.block)
 
     @property
     def taken(self) -> float:
@@ -125,7 +135,7 @@ STAGES = {
     ),
     "counting": Stage(
         "pairs",
-        lambda s: 4 * s.pairs,
+        lambda s: 2 * s.pairs,
         lambda s: 12 * s.pieces * s.others / s.workers + s.supports,
         lambda s: (16 * s.entries + 1.12 * s.stored) / s.workers + 64 * s.items,
         shape="sparse",
@@ -134,7 +144,7 @@ STAGES = {
         "bytes",
         lambda s: s.copied,
         lambda s: s.copied * s.others,
-        lambda s: s.stored / s.workers + 3 * s.copied,
+        lambda s: s.stored / s.workers + s.held,
         shared=False,
         shape="sparse",
     ),
@@ -142,7 +152,7 @@ STAGES = {
         "items × neighbours²",
         lambda s: s.items * s.neighbours**2,
         lambda s: s.taken * s.others / s.workers + s.supports / 2,
-        lambda s: s.stored / s.workers + 3 * s.copied,
+        lambda s: s.stored / s.workers + s.held,
         shape="sparse",
     ),
     "here": Stage(
@@ -173,6 +183,7 @@ def page(results: dict[str, Any] | None) -> str:
             "growth": growth(results),
             "limited": results.get("limited"),
             "speedups": ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results["speedup"].items()),
+            "busy": ", ".join(f"{name} {ratio:.2f}×" for name, ratio in results.get("busy_speedup", {}).items()),
             "scenarios": scenarios(results, rate),
             "machines": MACHINES,
             "cores": CORES,

@@ -7,23 +7,44 @@ import numpy as np
 import pytest
 
 import offdiag as od
+from offdiag.cluster import session, stages
 from offdiag.cluster.stages import Stage
-from tests.fixtures.partitions import process_ids
+from tests.fixtures.partitions import process_ids, wait_for
+
+LONG = 300.0  # seconds: on a loaded machine a worker that was killed is back late
 
 
 @pytest.fixture(scope="package")
-def client():
-    with od.cluster.connect("local:2", memory_limit="2GB", timeout=60) as client:
+def two_workers():
+    with od.cluster.connect("local:2", memory_limit="2GB", timeout=LONG) as client:
         yield client
 
 
 @pytest.fixture(scope="package")
-def small_client():
-    """One worker with little memory; a task that ends it is given up soon."""
+def one_small_worker():
     dask = pytest.importorskip("dask")
     fewer = {"distributed.scheduler.allowed-failures": 1}
-    with dask.config.set(fewer), od.cluster.connect("local:1", memory_limit="700MB", timeout=60) as client:
+    with dask.config.set(fewer), od.cluster.connect("local:1", memory_limit="700MB", timeout=LONG) as client:
         yield client
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """What gives up after half a minute waits longer: a slow machine is not a lost cluster."""
+    monkeypatch.setattr(session, "SILENCE", LONG)
+    monkeypatch.setattr(stages, "PATIENCE", LONG)
+
+
+@pytest.fixture
+def client(two_workers):
+    """Both workers are there and answer, even if the test before has killed them."""
+    return wait_for(two_workers, 2, LONG)
+
+
+@pytest.fixture
+def small_client(one_small_worker):
+    """One worker with little memory; a task that ends it is given up soon."""
+    return wait_for(one_small_worker, 1, LONG)
 
 
 @pytest.fixture
@@ -55,7 +76,6 @@ def killing(client, monkeypatch):
             return future
 
         monkeypatch.setattr(Stage, "submit", counted)
-        client.wait_for_workers(2, timeout=60)  # an earlier test may have killed one
         calm = work()
         fatal[0], count[0] = max(count[0] // 2, 1), 0
         disturbed = work()

@@ -22,6 +22,8 @@ def test_the_gram_of_counts_is_the_same_bits(client, dtype):
     (report,) = reports
     assert len(report.peak_bytes) == 2
     assert all(1e7 < peak < 2e9 for peak in report.peak_bytes.values())
+    assert report.busy_seconds.keys() == report.peak_bytes.keys()
+    assert all(0 < busy < 2 * report.seconds for busy in report.busy_seconds.values())
     assert "counting pairs" in str(report)
 
 
@@ -44,7 +46,6 @@ def test_a_worker_killed_while_counting_changes_no_bit(client, killing, tmp_path
 def test_both_workers_killed_at_once_are_waited_for(client, tmp_path):
     files = write_parts(tmp_path / "parts", cut(table(), 3))
     parts = od.cluster.read(files, client=client)
-    client.wait_for_workers(2, timeout=60)
     for pid in process_ids(client):
         os.kill(pid, signal.SIGKILL)
     same_gram(od.cluster.gram(parts, client=client), od.gram(od.read(files)))

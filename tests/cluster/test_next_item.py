@@ -1,5 +1,7 @@
 """NextItem of a cluster: the sums of one machine bit for bit, and the weights that are solved from them."""
 
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
@@ -89,10 +91,41 @@ def _frames(tables):
 
 def test_a_worker_killed_while_counting_changes_nothing(client, killing):
     inter = chains()
-    calm, disturbed = killing(
-        "counting histories", lambda: od.cluster.fit_next_item(od.NextItem(**SMALL), inter, client=client)
-    )
-    np.testing.assert_array_equal(disturbed.weights_.toarray(), calm.weights_.toarray())
+    for more in ({}, {"neighbours": 5}):
+        model = partial(od.NextItem, **SMALL | more)
+        calm, disturbed = killing(
+            "counting histories", lambda model=model: od.cluster.fit_next_item(model(), inter, client=client)
+        )
+        np.testing.assert_array_equal(disturbed.weights_.toarray(), calm.weights_.toarray())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"user_power": 0.5, "block_bytes": 4_000},
+        {"dtype": "float64", "mix": 0.0, "repeats": True, "targets": "later", "window": 3},
+        {"mix": 0.6, "decay": "auto", "half_life": 2.5, "neighbours": 1_000},
+    ],
+    ids=str,
+)
+def test_columns_of_neighbours_are_the_same_bytes(client, kind):
+    inter, settings = chains(), SMALL | {"neighbours": 5} | kind
+    here = od.NextItem(**settings).fit(inter)
+    there = od.cluster.fit_next_item(od.NextItem(**settings), inter, client=client)
+    same_arrays(there.weights_, here.weights_, "indptr indices data")
+    same_arrays(there, here, "popularity_ item_ids_")
+    assert (there.settings_, there.n_users_) == (here.settings_, here.n_users_)
+
+
+def test_features_are_those_of_one_machine(client):
+    inter = chains()
+    features = od.read_features({"item": inter.item_ids, "kind": [f"k{i % 3}" for i in range(inter.n_items)]})
+    for weight in (0.5, "auto"):
+        model = od.NextItem(**SMALL | {"feature_weight": weight, "dtype": "float64"})
+        here = od.NextItem(**model.get_params()).fit(inter, item_features=features)
+        there = od.cluster.fit_next_item(model, inter, item_features=features, client=client)
+        assert there.settings_ == here.settings_
+        np.testing.assert_allclose(there.weights_.toarray(), here.weights_.toarray(), rtol=0, atol=1e-12)
 
 
 def test_mistakes_are_one_line(client, mistake):
@@ -103,7 +136,6 @@ def test_mistakes_are_one_line(client, mistake):
     half_life = {"decay": "auto", "half_life": 3.0}
     for model, data, words in (
         (od.EASE(), inter, "fit_next_item takes NextItem, received EASE"),
-        (od.NextItem(**SMALL | {"neighbours": 5}), inter, "with neighbours is not fitted on a cluster"),
         (od.NextItem(**SMALL | {"half_life": 3.0}), inter, "expected decay or half_life, received both"),
         (od.NextItem(**SMALL), pairs, "received pairs; read them with keep='events'"),
         (od.NextItem(**SMALL), inter.matrix, "received some without an order"),

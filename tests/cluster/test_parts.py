@@ -64,7 +64,7 @@ def test_a_worker_lost_twice_in_a_short_time_is_started_again(tmp_path):
     files = write_parts(tmp_path / "parts", cut(table(), 2))
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}),
-        od.cluster.connect("local:1", memory_limit="2GB", timeout=60) as client,
+        od.cluster.connect("local:1", memory_limit="2GB", timeout=300) as client,
     ):
         for _ in range(2):
             (pid,) = process_ids(client)

@@ -75,7 +75,7 @@ import offdiag as od
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background programs without one
     try:
-        with od.cluster.connect("local:1", memory_limit="1GB", timeout=60) as client:
+        with od.cluster.connect("local:1", memory_limit="1GB", timeout=200) as client:
             os.killpg(0, signal.SIGINT)
             for _ in range(600):  # not one long sleep: a signal that another thread takes does not end it
                 time.sleep(0.1)
@@ -83,7 +83,7 @@ if __name__ == "__main__":
         print("interrupted")
 """
     )
-    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, start_new_session=True, timeout=120)
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, start_new_session=True, timeout=300)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "interrupted\n", "")
 
 

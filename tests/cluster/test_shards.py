@@ -20,7 +20,7 @@ def part(rows, values=None):
 
 
 def digest(*parts):
-    return sum(int(shards.contents(one)) for one in parts) % 2**64
+    return sum(int(shards.contents(one.indices, one.indptr, one.data)) for one in parts) % 2**64
 
 
 def test_a_digest_depends_on_the_users_and_not_on_their_order():
@@ -63,3 +63,14 @@ def test_popularity_is_that_of_all_users(client):
     assert (np.diff(known.counts) <= 0).all()
     np.testing.assert_array_equal(known.cost, (inter.matrix.T @ n_u)[order])
     np.testing.assert_array_equal(known.sums[order], known.counts)
+
+
+def test_facts_of_a_part_do_not_depend_on_how_much_is_read_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    some = part([rng.choice(9, rng.integers(0, 8), replace=False) for _ in range(40)], None)
+    some = some._replace(data=rng.integers(1, 5, len(some.indices)).astype(np.float32))
+    whole = shards.facts(some, 9)
+    monkeypatch.setattr(shards, "ENTRIES_AT_ONCE", 1)
+    for ours, theirs in zip(shards.facts(some, 9), whole, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert whole[-1] == digest(some)

@@ -1,5 +1,6 @@
 """Supports and stored rows from users in several places are those from all users at once, to the bit."""
 
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -67,6 +68,26 @@ def test_users_in_several_places_give_the_same_supports_and_rows(X, power, dtype
     for i, row in ours.items():
         among = full[i] if i < n_head else {j: value for j, value in full[i].items() if j in wanted}
         assert row == among
+
+
+@given(
+    interactions(max_users=20, max_items=25), st.integers(1, 24), st.lists(st.integers(0, 24), min_size=1, max_size=4)
+)
+def test_a_bench_holds_the_head_and_one_tail_after_another(X, n_head, tails):
+    """Tails of any order of sizes; a copy of the bench, made while it has a tail, has the head."""
+    m = X.shape[1]
+    whole, some = spread(X, 0.5, [])
+    H = popularity_order.diagonal(whole) * 1.5 + 1.0
+    _, stored = band_by_band(some, H, 3, "float32", np.diff(whole.col_ptr), [0, m])
+    head, items = gram_bands.first_rows(stored[0], n_head), np.arange(m, dtype=np.int32)
+    bench = gram_bands.Bench(head)
+    for first in tails:
+        tail = items[max(first, n_head) :]
+        picked = [gram_bands.pick(stored, tail, items)] if len(tail) else []
+        expected = rows_of(gram_bands.join([head, *picked]).shelf(m))
+        for one in (bench, pickle.loads(pickle.dumps(bench))):
+            with one.rows(picked) as rows:
+                assert rows_of(rows.shelf(m)) == expected
 
 
 def test_counts_of_ones_are_sent_in_single_precision():

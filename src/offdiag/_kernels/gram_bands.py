@@ -10,27 +10,32 @@ from offdiag._kernels.parallel import compiled
 
 
 @compiled
-def row_lengths(indptr, indices, data, weight, col_ptr, users, positions, items, lengths):
-    """How many items share a user with each of the items, itself included; interactions as in ``Rows``."""
-    acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
+def most_entries(indptr, col_ptr, users, items, out):
+    """At most how many items share a user with each of the items: the sum of the rows of its users, or all items."""
     for r in range(len(items)):
-        n = lengths[r] = add_users(
-            indptr, indices, data, weight, col_ptr, users, positions, items[r], True, acc, touched
-        )
-        for t in range(n):
-            acc[touched[t]] = 0.0
+        n = 0
+        for q in range(col_ptr[items[r]], col_ptr[items[r] + 1]):
+            n += indptr[users[q] + 1] - indptr[users[q]]
+        out[r] = min(n, len(col_ptr) - 1)
 
 
 @compiled
-def count_rows(indptr, indices, data, weight, col_ptr, users, positions, items, first, last, ptr, columns, values):
-    """Rows items[first..last] of G, columns in the order in which they occur; ``ptr`` follows from ``row_lengths``."""
+def count_rows(indptr, indices, data, weight, col_ptr, users, positions, items, lengths, columns, values):
+    """The rows of G of the items one after another, columns in the order in which they occur; returns their entries.
+
+    Interactions as in ``Rows``; there is room for ``most_entries``.
+    """
     acc, touched = np.zeros(len(col_ptr)), np.empty(len(col_ptr), np.uint32)
-    for r in range(first, last):
+    at = 0
+    for r in range(len(items)):
         n = add_users(indptr, indices, data, weight, col_ptr, users, positions, items[r], True, acc, touched)
         for t in range(n):
-            columns[ptr[r] + t] = touched[t]
-            values[ptr[r] + t] = acc[touched[t]]
+            columns[at + t] = touched[t]
+            values[at + t] = acc[touched[t]]
             acc[touched[t]] = 0.0
+        lengths[r] = n
+        at += n
+    return at
 
 
 @compiled
@@ -60,8 +65,11 @@ def entries_before_diagonal(m, ptr, columns, values, items, below):
 
 
 @compiled
-def supports(ptr, columns, values, begin, penalty, group, fill, lo, hi, who, share, parent, below):
-    """The same as ``column_supports.supports`` for items lo..hi; the pieces begin with item ``begin``."""
+def supports(ptr, columns, values, begin, repeats, penalty, group, fill, lo, hi, who, share, parent, below):
+    """The same as ``column_supports.supports`` for items lo..hi; the pieces begin with item ``begin``.
+
+    With ``repeats`` an item may support itself.
+    """
     m, k = len(penalty), who.shape[1]
     acc, touched = np.zeros(m), np.empty(m, np.uint32)
     scores, items = np.empty(k), np.empty(k, np.int64)
@@ -69,7 +77,7 @@ def supports(ptr, columns, values, begin, penalty, group, fill, lo, hi, who, sha
         n = _add_row(ptr, columns, values, i - begin, acc, touched)
         r = i - lo
         parent[r], below[r] = best_supports(
-            i, i, acc, touched[:n], penalty, group, fill, scores, items, who[r], share[r]
+            i, m if repeats else i, acc, touched[:n], penalty, group, fill, scores, items, who[r], share[r]
         )
         for t in range(n):
             acc[touched[t]] = 0.0
@@ -98,8 +106,10 @@ def rows_before_diagonal(m, ptr, columns, values, begin, lo, hi, out_ptr, column
 
 
 @compiled
-def wanted_lengths(ptr, column_ptr, columns, values, place, wanted, first, last, lengths):
-    """How many entries of the stored rows place[first..last] are in columns that are wanted."""
+def wanted_lengths(ptr, column_ptr, columns, values, place, wanted, among, first, last, lengths):
+    """How many entries of the stored rows place[first..last] are in columns ``among``, which ascend; a mark for each
+    of them is in ``wanted``.
+    """
     for r in range(first, last):
         at = place[r]
         row, listed = values[ptr[at] : ptr[at + 1]], columns[column_ptr[at] : column_ptr[at + 1]]
@@ -108,13 +118,13 @@ def wanted_lengths(ptr, column_ptr, columns, values, place, wanted, first, last,
             for j in listed:
                 n += wanted[j]
         else:
-            for j in range(len(row)):
-                n += wanted[j] and row[j] != 0
+            for j in among[: np.searchsorted(among, len(row))]:
+                n += row[j] != 0
         lengths[r] = n
 
 
 @compiled
-def wanted_rows(ptr, column_ptr, columns, values, place, wanted, first, last, out_ptr, out_columns, out):
+def wanted_rows(ptr, column_ptr, columns, values, place, wanted, among, first, last, out_ptr, out_columns, out):
     """These entries."""
     for r in range(first, last):
         at, q = place[r], out_ptr[r]
@@ -126,8 +136,8 @@ def wanted_rows(ptr, column_ptr, columns, values, place, wanted, first, last, ou
                     out[q] = row[p]
                     q += 1
         else:
-            for j in range(len(row)):
-                if wanted[j] and row[j] != 0:
+            for j in among[: np.searchsorted(among, len(row))]:
+                if row[j] != 0:
                     out_columns[q] = j
                     out[q] = row[j]
                     q += 1

@@ -157,6 +157,24 @@ def row_sizes(events, ageing, lo, hi, below, acc, touched, terms):
 
 
 @compiled
+def count_rows(events, ageing, unit, of_columns, acc, touched, terms, items, lengths, out_columns, out):
+    """Rows of A before the diagonal, or whole columns of K, one after another; returns their entries."""
+    at = 0
+    for r in range(len(items)):
+        if of_columns:
+            n = _add_column(events, ageing, items[r], acc, touched, terms)
+        else:
+            n = _add_row(events, ageing, items[r], acc, touched, terms)
+        for t in range(n):
+            out_columns[at + t] = touched[t]
+            out[at + t] = unit * acc[touched[t]]
+            acc[touched[t]] = 0.0
+        lengths[r] = n
+        at += n
+    return at
+
+
+@compiled
 def shelf_rows(events, ageing, unit, acc, touched, terms, items, first, last, ptr, column_ptr, columns, values):
     """The same as ``column_supports.gram_rows``: the entries of items[r] with more popular items."""
     for r in range(first, last):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from offdiag import wording
-from offdiag.cli import console, inputs
+from offdiag.cli import console, inputs, item_features
 from offdiag.cli.inputs import Columns, FilteredColumns
 from offdiag.data import formats, places, remote, sql
 from offdiag.data.columns import Cleaning
@@ -15,6 +15,7 @@ from offdiag.data.table import Keep
 from offdiag.errors import OffdiagError
 
 if TYPE_CHECKING:
+    from offdiag import Features
     from offdiag.cluster import Parts, Report
     from offdiag.models.recommender import Recommender
 
@@ -28,6 +29,7 @@ def learn(
     *,
     keep: int | None = None,
     checkpoint: str | None = None,
+    features: Features | None = None,
 ) -> tuple[Parts, list[Report]]:
     """Fit the model on the cluster at that address, or on local workers; returns its data and the reports."""
     import offdiag as od
@@ -54,7 +56,8 @@ def learn(
         least = {"min_users": max(columns.min_users, 1), "min_items": max(columns.min_items, 1)}
         parts = od.cluster.prepare(parts, at_least=columns.at_least, **least, progress=work)
         work.begin(f"fitting {type(learner).__name__}")
-        fit(learner, parts, client=client, progress=work, reports=reports)
+        known = item_features.noted(features, parts.item_ids)
+        fit(learner, parts, item_features=known, client=client, progress=work, reports=reports)
     learner.columns_ = None if inputs.is_dataset(data) else inputs.roles(columns)
     return parts, reports
 
@@ -75,16 +78,16 @@ def facts(reports: list[Report]) -> list[dict[str, Any]]:
 def _fit_of(learner: Recommender, keep: int | None, checkpoint: str | None) -> Any:
     import offdiag as od
 
-    if learner.cluster_fit in ("sparse", "order"):
+    if learner.cluster_fit in ("sparse", "order", "low rank"):
         if keep is not None:
             raise OffdiagError("--keep is for full-rank models; sparse ones have --neighbours")
         if learner.cluster_fit == "sparse":
             return functools.partial(od.cluster.fit_sparse, checkpoint=checkpoint)
-        return od.cluster.fit_next_item
+        return od.cluster.fit_next_item if learner.cluster_fit == "order" else od.cluster.fit_low_rank
     if learner.cluster_fit == "full rank":
         return functools.partial(od.cluster.fit_full_rank, keep=keep)
     raise OffdiagError(
-        "--cluster fits edlae, dlae, ease, rdlae, next-item and sparse models, received "
+        "--cluster fits edlae, dlae, ease, rdlae, next-item, sparse, low-rank and spectral models, received "
         f"{type(learner).__name__}; leave it out"
     )
 

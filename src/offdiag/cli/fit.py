@@ -106,7 +106,6 @@ def fit(
         "--groups": groups is not None,
         "--validate": validate,
         "--updatable": updatable,
-        "--features": features is not None,
     }
     if cluster is not None and any(local.values()):
         option = next(name for name, given in local.items() if given)
@@ -125,7 +124,9 @@ def fit(
     reports: list[Report] = []
     with console.working() as work:
         if cluster is not None:
-            inter, reports = cluster_fit.learn(learner, data, columns, cluster, work, keep=keep, checkpoint=checkpoint)
+            inter, reports = cluster_fit.learn(
+                learner, data, columns, cluster, work, keep=keep, checkpoint=checkpoint, features=known
+            )
         else:
             work.begin(f"reading {inputs.name_of(data)}")
             inter, ledger = read(data, columns, learner, updatable, event)

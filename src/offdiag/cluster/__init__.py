@@ -18,6 +18,7 @@ from offdiag.cluster.batch import evaluate, recommend
 from offdiag.cluster.counting import gram
 from offdiag.cluster.filters import prepare
 from offdiag.cluster.full_rank import fit_full_rank
+from offdiag.cluster.low_rank import fit_low_rank
 from offdiag.cluster.next_item import fit_next_item
 from offdiag.cluster.parts import Parts, read
 from offdiag.cluster.session import connect
@@ -25,6 +26,6 @@ from offdiag.cluster.sparse import fit_sparse
 from offdiag.cluster.stages import Report
 
 __all__ = [
-    "Parts", "Report", "connect", "evaluate", "fit_full_rank", "fit_next_item", "fit_sparse", "gram", "prepare",
-    "read", "recommend", "unseen_user_l2",
+    "Parts", "Report", "connect", "evaluate", "fit_full_rank", "fit_low_rank", "fit_next_item", "fit_sparse",
+    "gram", "prepare", "read", "recommend", "unseen_user_l2",
 ]  # fmt: skip

@@ -59,8 +59,8 @@ def unseen_user_l2(
         unit = factor * weighted / max(active, 1)
         best = np.argsort(-by_item, kind="stable")[:items]
         top = np.sort(best[by_item[best] > 0])
-        popular = [work.submit(_popular, part, parts.n_items, top, user_power) for part in parts.futures]
-        counts = np.array(work.gather([work.submit(_able, rows) for rows in popular], 0.3, 0.6))
+        popular = [work.submit(popular_columns, part, parts.n_items, top, user_power) for part in parts.futures]
+        counts = np.array(work.gather([work.submit(able_users, rows) for rows in popular], 0.3, 0.6))
         n = int(counts.sum())
         if n < 10:
             return 3.5 * float(unit)  # too few users to choose from; about right on ordinary data
@@ -90,13 +90,13 @@ def _squares(part: Part, m: int, user_power: float) -> tuple[NDArray[np.float64]
     return by_item, weighted, float(n_u.sum()), float(weight @ n_u), int((n_u > 0).sum())
 
 
-def _popular(part: Part, m: int, top: NDArray[np.int64], user_power: float) -> tuple[Any, ...]:
+def popular_columns(part: Part, m: int, top: NDArray[np.int64], user_power: float) -> tuple[Any, ...]:
     """The columns of popular items, and the weight of each user."""
     rows = sparse.csr_array(matrix_of(part, m)[:, top])
     return rows.data, rows.indices, rows.indptr, weights_of(np.diff(part.indptr), user_power)
 
 
-def _able(rows: tuple[Any, ...]) -> int:
+def able_users(rows: tuple[Any, ...]) -> int:
     return int((np.diff(rows[2]) >= 2).sum())
 
 

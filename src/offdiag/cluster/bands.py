@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TASKS = 8  # bands per worker, at least: the last one to finish is then a small part of the work
 IN_FLIGHT = 2  # bands per worker: one that is counted, one that is added up
+BANDS_HELD = 3 * IN_FLIGHT  # pieces as they were counted, together, and in transit
 STRATA, ROWS = 32, 4  # of the sample: ranges of items, and rows of each
 SOON = 10  # priority of what others wait for
 
@@ -66,16 +67,16 @@ def estimate(work: Stage, shards: Shards, known: Popularity, itemsize: int, home
     return Sizes(entries, stored)
 
 
-def _row_lengths(pieces: list[Piece], items: Ints, m: int) -> tuple[Ints, Ints]:
+def _row_lengths(pieces: list[tuple[Piece, ...]], items: Ints, m: int) -> tuple[Ints, Ints]:
     """Entries in all pieces of each row, and different ones up to the diagonal."""
-    counted = np.sum([np.diff(piece.ptr) for piece in pieces], axis=0)
-    return counted, gram_bands.entries_before_diagonal(gram_bands.add(pieces), items, m)
+    counted = np.sum([np.diff(piece.ptr) for several in pieces for piece in several], axis=0)
+    return counted, gram_bands.entries_before_diagonal(gram_bands.add([several[-1] for several in pieces]), items, m)
 
 
 def _pieces(work: Stage, shards: Shards, items: Ints, homes: Homes) -> list[Future]:
     """The rows of these items from the users of each worker."""
     return [
-        work.submit(gram_bands.count, data, items, **homes.near(home))
+        work.submit(gram_bands.pieces, data, items, **homes.near(home))
         for data, home in zip(shards.futures, shards.homes, strict=True)
     ]
 
@@ -90,10 +91,12 @@ def count(
     dtype: str,
     homes: Homes,
     at_once: int,
+    *,
+    repeats: bool = False,
 ) -> tuple[Bands, support.Supports]:
     """The stored rows of all items, which stay on the workers, and the supports, which come here.
 
-    ``at_once``: bytes of the pieces of a band.
+    ``at_once``: bytes of the pieces of a band; ``repeats``: whether an item may be its own neighbour.
     """
     m, n = len(H), len(homes)
     pieces_bytes = int(sizes.entries.sum()) * known.piece_bytes
@@ -108,7 +111,7 @@ def count(
         lo, hi = ranges[band]
         here = homes.near(owners[band]) | {"priority": SOON}
         pieces = _pieces(work, shards, np.arange(lo, hi), homes)
-        added = work.submit(_add_up, pieces, lo, whole, k, dtype, **here)
+        added = work.submit(_add_up, pieces, lo, whole, k, dtype, repeats, **here)
         rows[band] = work.submit(itemgetter(0), added, **here)
         return work.submit(itemgetter(1), added, **here)
 
@@ -118,14 +121,18 @@ def count(
 
 
 def _add_up(
-    pieces: list[Piece], lo: int, whole: tuple[Doubles, Ints], k: int, dtype: str
+    pieces: list[tuple[Piece, ...]], lo: int, whole: tuple[Doubles, Ints], k: int, dtype: str, repeats: bool
 ) -> tuple[StoredRows, tuple[NDArray[Any], ...]]:
     """The stored rows and the supports of a band that begins with item ``lo``."""
     H, counts = whole
-    added = gram_bands.add(pieces)
-    found = gram_bands.choose(added, lo, H, k, dtype, counts)
-    stored = gram_bands.store(added, lo, found.below, len(H), dtype)
-    return stored, (found.ptr, found.rows, found.values, found.parent, found.below)
+    added = gram_bands.add([several[0] for several in pieces])
+    found = gram_bands.choose(added, lo, H, k, dtype, counts, repeats=repeats)
+    below = found.below
+    if len(pieces[0]) > 1:  # neighbours are chosen from other numbers than the rows
+        added = gram_bands.add([several[1] for several in pieces])
+        below = gram_bands.entries_before_diagonal(added, np.arange(lo, lo + len(below)), len(H))
+    stored = gram_bands.store(added, lo, below, len(H), dtype)
+    return stored, (found.ptr, found.rows, found.values, found.parent, below)
 
 
 def _owners(stored: Doubles, n: int) -> list[int]:

@@ -17,13 +17,14 @@ from offdiag.cluster.placement import Homes
 from offdiag.cluster.stages import Stage
 from offdiag.data.sparse_rows import positions_of_rows
 from offdiag.solvers import Doubles, Ints, gram_bands, gram_rows, support
-from offdiag.solvers.gram_bands import StoredRows
+from offdiag.solvers.gram_bands import Bench, StoredRows
 
 if TYPE_CHECKING:
     from distributed import Future
 
 BLOCKS = 8  # per worker, at least: at the end the slowest worker has at most an eighth of its share left
 IN_FLIGHT = 3  # blocks per worker: one that is solved, the others with their rows in transit
+BLOCKS_HELD = (2 + IN_FLIGHT) / 2  # in a worker: half of a block is popular rows, the other half there once per block
 LEAST_ITEMS = 64  # in a block
 SAMPLE = 8  # blocks whose rows are counted beforehand, to estimate the traffic of all
 
@@ -45,7 +46,7 @@ class Solver:
         """
         dtype, n = supports.values.dtype, len(self.homes)
         at_most = int(np.clip(len(self.H) // (BLOCKS * n), LEAST_ITEMS, gram_rows.BLOCK_ITEMS))
-        plan = gram_rows.plan(supports, dtype.itemsize, self.block_bytes, at_most)
+        plan = gram_rows.plan(supports, dtype.itemsize, self._block_bytes(supports.below, dtype.itemsize), at_most)
         explained = np.zeros(len(self.H))
         left = []
         for number, items in enumerate(plan.blocks):
@@ -86,6 +87,11 @@ class Solver:
                     kept.store(left[at], items, result)
         return explained
 
+    def _block_bytes(self, below: Ints, itemsize: int) -> int:
+        """All rows at once if they take no more than those of several blocks."""
+        whole = int(gram_rows.bytes_of_rows(below, itemsize).sum())
+        return whole if whole <= BLOCKS_HELD * self.block_bytes else self.block_bytes
+
     def _heads(self, work: Stage, n_head: int) -> list[Future]:
         """The rows of popular items, on every worker: to count them again it would need all users."""
         first = [
@@ -93,7 +99,7 @@ class Solver:
             for rows, (lo, _), home in zip(self.bands.futures, self.bands.ranges, self.bands.homes, strict=True)
             if lo < n_head
         ]
-        heads = [work.submit(_joined, first, **self.homes.near(home)) for home in range(len(self.homes))]
+        heads = [work.submit(_bench, first, **self.homes.near(home)) for home in range(len(self.homes))]
         work.wait(heads)
         return heads
 
@@ -137,12 +143,12 @@ class _Blocks:
         return _Block(needed, needed[needed >= self.plan.n_head], (np.diff(ptr), rows, supports.values[picked], items))
 
 
-def _joined(rows: list[StoredRows]) -> StoredRows | None:
-    return gram_bands.join(rows) if rows else None
+def _bench(rows: list[StoredRows]) -> Bench | None:
+    return Bench(gram_bands.join(rows)) if rows else None
 
 
 def _solve_block(
-    head: StoredRows | None,
+    head: Bench | None,
     tail: list[StoredRows],
     H: Doubles,
     lengths: Ints,
@@ -157,9 +163,10 @@ def _solve_block(
     ptr = np.concatenate([[0], np.cumsum(of_all)])
     none = np.zeros(0, dtype=np.int64)
     supports = support.Supports(ptr, rows, values.copy(), none.astype(np.int32), none)
-    there = [*tail] if head is None else [head, *tail]
     explained = np.zeros(m)
-    if there:  # else no item of the block has a neighbour
-        stored = there[0] if len(there) == 1 else gram_bands.join(there)
-        support.solve_block(stored.shelf(m), H, supports, items, explained)
+    if head is not None:
+        with head.rows(tail) as stored:
+            support.solve_block(stored.shelf(m), H, supports, items, explained)
+    elif tail:  # else no item of the block has a neighbour
+        support.solve_block(gram_bands.join(tail).shelf(m), H, supports, items, explained)
     return support.take(supports, items, explained)

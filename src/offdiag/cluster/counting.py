@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from offdiag import memory
 from offdiag.cluster import session
-from offdiag.cluster.parts import Part, read, stack, total_counts
+from offdiag.cluster.parts import Part, Parts, read, stack, total_counts
 from offdiag.cluster.placement import in_batches, total, tree
 from offdiag.cluster.stages import Report, stage
 from offdiag.errors import OffdiagError
@@ -84,6 +84,19 @@ def gram(
                 lo, hi = segments[at]
                 values[lo:hi] = numbers
     return Gram(values, *total_counts(small), float(user_power))
+
+
+def totals(parts: Parts, user_power: float, progress: Progress | None = None) -> Gram:
+    """Users by activity, users and sums per item."""
+    with stage(parts.client, "counting items", progress) as work:
+        found = work.gather([work.submit(_part_totals, part, parts.n_items) for part in parts.futures])
+    return Gram(np.zeros(0, dtype=np.float32), *total_counts(found), user_power)
+
+
+def _part_totals(part: Part, m: int) -> tuple[Any, Any, Any]:
+    counts = np.bincount(part.indices, minlength=m)
+    sums = counts.astype(np.float64) if part.data is None else np.bincount(part.indices, weights=part.data, minlength=m)
+    return np.bincount(np.diff(part.indptr)), counts, sums
 
 
 def in_groups(entries: NDArray[np.int64], groups: int) -> list[list[int]]:

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks
-from offdiag.cluster import auto, session, tiles
+from offdiag.cluster import auto, features, session, tiles
 from offdiag.cluster.auto import Model
-from offdiag.cluster.counting import IDLE
-from offdiag.cluster.parts import Part, Parts, check_entries, read, total_counts
+from offdiag.cluster.counting import IDLE, totals
+from offdiag.cluster.parts import Parts, check_entries, read, same
 from offdiag.cluster.placement import Homes, in_batches
 from offdiag.cluster.stages import Report, Stage, stage
 from offdiag.errors import OffdiagError
 from offdiag.gramian import layout
 from offdiag.gramian.packed import Gram
+from offdiag.models.side_information import Side, side_of
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky, precision
 from offdiag.solvers.products import item_l2
@@ -40,6 +41,7 @@ def fit_full_rank(
     *,
     keep: int | None = None,
     tile: int | None = None,
+    item_features: Any = None,
     client: Client | None = None,
     progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
@@ -48,7 +50,8 @@ def fit_full_rank(
 
     ``data``: Parts (od.cluster.read) or any source that it takes. ``keep``: return only this many of the strongest
     entries of every column, as sparse weights; this makes a model usable that is too large for one machine. Without
-    it all m(m+1)/2 numbers are returned. ``tile``: items per tile, the unit of work and of transfer.
+    it all m(m+1)/2 numbers are returned. ``tile``: items per tile, the unit of work and of transfer. ``item_features``
+    as in ``fit``; a prior is not taken.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
@@ -68,12 +71,18 @@ def fit_full_rank(
         checks.whole("keep", keep, 1, other=" or None")
     if keep is not None and settings["propensity_power"]:
         raise OffdiagError("propensity_power must be 0 with keep, which chooses by the weights without it")
+    if settings.get("prior_weight", "auto") not in ("auto", 0.0):
+        raise OffdiagError("a prior is not taken on a cluster; use fit on one machine, or leave prior_weight out")
     parts = read(data, client=client, progress=progress, reports=reports)
+    check_entries(parts)
+    side = side_of(model, parts.item_ids, item_features)  # type: ignore[arg-type]
     settings = auto.resolve(model, settings, parts, progress)
-    dtype = model.dtype  # type: ignore[attr-defined]
+    used: Any = model._with(settings)  # type: ignore[attr-defined]
+    features.choose(used, side, parts, progress)
+    settings, dtype = used._settings(), used.dtype
     if keep is None:
         cholesky.check_feasible(parts.n_items, np.dtype(dtype).itemsize)
-    solution, about = solve(parts, settings, dtype, tile, progress, reports)
+    solution, about = solve(parts, settings, dtype, tile, side, used, progress, reports)
     weights: Weights = solution.gather(progress) if keep is None else solution.strongest(keep, progress)
     if keep is None and model.storage == "dense":  # type: ignore[attr-defined]
         weights = Dense(weights.toarray())
@@ -84,14 +93,16 @@ def fit_full_rank(
     if settings["propensity_power"]:  # a factor of every column, known to the model
         scaled = model.with_propensity(settings["propensity_power"])  # type: ignore[attr-defined]
         model.weights_, model.settings_ = scaled.weights_, scaled.settings_  # type: ignore[attr-defined]
-    return model
+    return model._keep_features(side.features)  # type: ignore[attr-defined,no-any-return]
 
 
 def solve(
     parts: Parts,
     settings: dict[str, Any],
     dtype: Any,
-    tile: int | None = None,
+    tile: int | None,
+    side: Side,
+    used: Any,
     progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
 ) -> tuple[Inverse, Gram]:
@@ -101,10 +112,12 @@ def solve(
     edges = _edges(m, tile)
     _check_memory(parts, edges, dtype)
     about = totals(parts, settings["user_power"], progress)
-    check_entries(parts)
     with stage(parts.client, "counting pairs", progress, reports, LESS) as work:
         A = _count(work, parts, edges, settings["user_power"], dtype)
-        g = np.concatenate(work.gather([work.submit(tiles.diagonal, A[k, k]) for k in range(len(edges) - 1)], 0, 0.1))
+        g = _diagonal(work, A, len(edges) - 1)
+        if weight := side.weight(used, g):
+            A = _add_features(work, A, edges, side, weight)
+            g = _diagonal(work, A, len(edges) - 1)
         work.wait(list(A.values()), 0.1, 1.0)
     precision.check_squares(g)
     problem = {
@@ -141,19 +154,6 @@ def _check_memory(parts: Parts, edges: NDArray[np.int64], dtype: Any) -> None:
     session.require(parts.client, needed, f"a full-rank model of {m:,} items on {workers} workers", LESS)
 
 
-def totals(parts: Parts, user_power: float, progress: Progress | None) -> Gram:
-    """Users by activity, users and sums per item."""
-    with stage(parts.client, "counting items", progress) as work:
-        found = work.gather([work.submit(_part_totals, part, parts.n_items) for part in parts.futures])
-    return Gram(np.zeros(0, dtype=np.float32), *total_counts(found), user_power)
-
-
-def _part_totals(part: Part, m: int) -> tuple[Any, Any, Any]:
-    counts = np.bincount(part.indices, minlength=m)
-    sums = counts.astype(np.float64) if part.data is None else np.bincount(part.indices, weights=part.data, minlength=m)
-    return np.bincount(np.diff(part.indptr)), counts, sums
-
-
 def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: float, dtype: Any) -> tiles.Tiles:
     """The upper tiles of the Gram. A worker receives the columns of two blocks, never other workers' counts."""
     first = np.concatenate([[0], np.cumsum(parts.users)])
@@ -170,6 +170,21 @@ def _count(work: Stage, parts: Parts, edges: NDArray[np.int64], user_power: floa
         (i, j): work.submit(tiles.count, blocks[i], blocks[j], size[i], size[j], dtype.str, **homes.near(j))
         for i in range(len(size))
         for j in range(i, len(size))
+    }
+
+
+def _diagonal(work: Stage, A: tiles.Tiles, blocks: int) -> NDArray[np.float64]:
+    return np.concatenate(work.gather([work.submit(tiles.diagonal, A[k, k]) for k in range(blocks)], 0, 0.1))
+
+
+def _add_features(work: Stage, A: tiles.Tiles, edges: NDArray[np.int64], side: Side, weight: float) -> tiles.Tiles:
+    """The tiles of the users and of the pseudo-users, one for each feature."""
+    assert side.rows is not None
+    rows = [work.submit(same, side.rows[lo:hi]) for lo, hi in pairwise(edges.tolist())]
+    homes = Homes.of(work.client)
+    return {
+        (i, j): work.submit(tiles.add_features, tile, rows[i], rows[j], weight, **homes.near(j))
+        for (i, j), tile in A.items()
     }
 
 

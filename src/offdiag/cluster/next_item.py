@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from offdiag.cluster import session
+from offdiag.cluster import order_columns, session
 from offdiag.cluster.auto import Model
-from offdiag.cluster.counting import IDLE, SEGMENT, gram, in_groups, in_segments
-from offdiag.cluster.full_rank import totals
+from offdiag.cluster.counting import IDLE, SEGMENT, gram, in_groups, in_segments, totals
 from offdiag.cluster.parts import Part, Parts, check_entries, read, stack_events
 from offdiag.cluster.placement import in_batches, total, tree
 from offdiag.cluster.stages import Report, Stage, stage
@@ -25,6 +24,8 @@ from offdiag.gramian.order import UNIT_BITS, Ageing, OrderSums, count_units, exa
 from offdiag.gramian.order_gram import OrderGram
 from offdiag.gramian.packed import EXACT_FLOAT32, Gram
 from offdiag.gramian.user_weights import add_histograms, scale_of
+from offdiag.models import order_features
+from offdiag.models.side_information import side_of
 from offdiag.progress import Progress, reporter
 from offdiag.solvers import cholesky
 
@@ -39,6 +40,7 @@ def fit_next_item(
     model: Model,
     data: Any,
     *,
+    item_features: Any = None,
     client: Client | None = None,
     progress: Progress | bool | None = None,
     reports: list[Report] | None = None,
@@ -46,8 +48,9 @@ def fit_next_item(
     """Fit a NextItem on a cluster: the same sums as on one machine bit for bit, and the same weights up to rounding.
 
     ``data``: Parts read with ``keep="events"``, or any source that od.cluster.read takes. Each worker holds its users
-    and 12 m² bytes for m items; this machine 1.5 m² numbers, and solves for the weights. Settings left at "auto" are
-    chosen here as in ``fit``, for which all events come to this machine.
+    and 12 m² bytes for m items; this machine 1.5 m² numbers, and solves for the weights. With ``neighbours`` nothing of
+    that order is held: columns are solved as by ``fit_sparse``, with the same bytes as on one machine. Settings left at
+    "auto" are chosen here as in ``fit``, for which all events come to this machine. ``item_features`` as in ``fit``.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
@@ -62,29 +65,31 @@ def fit_next_item(
             f"fit_next_item takes NextItem, received {type(model).__name__}; full-rank models go to fit_full_rank"
         )
     used: Any = model._validate()  # type: ignore[attr-defined]
-    _check_settings(used)
+    used._check_ageing()
     parts = read(data, keep="events", client=client, progress=progress, reports=reports)
     if parts.events is None:
         raise OffdiagError("expected parts with events in order, received pairs; read them with keep='events'")
     check_entries(parts)
-    if "auto" in used._used_settings().values():
-        used._choose_settings(parts.gather(), progress)
-    sums, about = count(parts, used, progress, reports)
-    weights = used._solve(sums, progress)
+    side = side_of(used, parts.item_ids, item_features)
+    of_features = side.rows is not None and used.feature_weight == "auto"
+    if of_features or "auto" in used._used_settings().values():
+        used._choose_settings(parts.gather(), side, progress)
+    if used.neighbours is None:
+        sums, about = count(parts, used, progress, reports)
+        order_features.add(sums, side, used)
+        weights = used._solve(sums, progress)
+    else:
+        if side.rows is not None:
+            raise OffdiagError("NextItem takes item_features or neighbours, received both; leave one out")
+        used._check_memory(parts.n_items, 0)
+        pairs = _as_pairs(parts)
+        about = totals(pairs, float(used.user_power), progress)
+        weights = order_columns.fit(parts, pairs, used, about, progress, reports)
     model._store(  # type: ignore[attr-defined]
         weights, parts.item_ids, about.item_counts.astype(np.float64), parts.n_users, used._used_settings(),
         counts_users=True,
     )  # fmt: skip
-    return model
-
-
-def _check_settings(used: Any) -> None:
-    used._check_ageing()
-    if used.neighbours is not None:
-        raise OffdiagError(
-            "a NextItem with neighbours is not fitted on a cluster; use fit on one machine, which needs no items × "
-            "items matrix, or neighbours=None"
-        )
+    return model._keep_features(side.features)  # type: ignore[attr-defined,no-any-return]
 
 
 def count(
@@ -109,14 +114,11 @@ def count(
             for group in groups
         ]
         timed = work.gather([work.submit(attrgetter("timed"), one) for one in counted], 0.0, 0.5)
-        if not all(timed) and (used.half_life is not None or used.history_half_life is not None):
-            raise OffdiagError("a half-life needs times, but these events have only an order; read with time=<column>")
         found = work.gather([work.submit(attrgetter("examples"), one) for one in counted], 0.0, 0.5)
         examples = found[0]
         for other in found[1:]:
             examples = add_histograms(examples, other)
-        if not examples[1:].any():
-            raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
+        used._check_events(examples, all(timed))
         sums = _pairs_alone(G, power, float(used.mix), dtype)
         scale = (1 - float(used.mix)) * scale_of(examples, power) * UNIT
         for name, into in (("sources", sums.A), ("targets", sums.K.reshape(-1))):

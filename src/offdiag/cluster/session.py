@@ -34,6 +34,9 @@ _LOCAL_SETTINGS = {
     "distributed.worker.memory.terminate": 0.95,
     # A task runs where its data is; those of one stage are handed out as workers become free.
     "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,
+    # Dask asks the C library to return every freed page at once; getting them back took half of a worker's time.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
 }
 # Dask removes a local worker for good if it is down 15 s after it was lost, even if it was only lost a second time
 # and its nanny is just restarting it. Nannies live in this process, so no worker is ever truly gone.

@@ -15,31 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offdiag.cluster import auto, bands, session, shards
+from offdiag.cluster import auto, bands, features, rooms, session, shards
 from offdiag.cluster.auto import Model
 from offdiag.cluster.columns import Solver
-from offdiag.cluster.counting import IDLE
+from offdiag.cluster.counting import totals
 from offdiag.cluster.parts import Parts, check_entries, read
 from offdiag.cluster.placement import Homes
+from offdiag.cluster.products import MULTIPLYING, ShardedProduct
 from offdiag.cluster.stages import Report, stage
 from offdiag.errors import OffdiagError
 from offdiag.files.block_checkpoints import BlockCheckpoints
+from offdiag.models.side_information import Side, side_of
+from offdiag.models.sparse import LowPass, smooth_directions
 from offdiag.progress import Progress, reporter
-from offdiag.solvers import support
+from offdiag.solvers import low_pass, support
 
 if TYPE_CHECKING:
     from distributed import Client
-
-LEAST_BLOCK, LARGEST_BLOCK = 1 << 27, 1 << 32  # bytes of copied rows when block_bytes is "auto"
-LEAST_BAND, LARGEST_BAND = 1 << 22, 1 << 28  # bytes of the pieces of a band
-BLOCK_SHARE, BAND_SHARE = 0.25, 0.02  # of the rows that a worker keeps
-LESS = "ask for fewer neighbours or a smaller block_bytes, or give more workers, or workers with more memory"
 
 
 def fit_sparse(
     model: Model,
     data: Any,
     *,
+    item_features: Any = None,
     client: Client | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
@@ -49,8 +48,9 @@ def fit_sparse(
 
     ``data``: Parts (od.cluster.read) or any source that it takes. Each worker holds its share of the interactions (16
     bytes each) and of the Gram, and ``block_bytes`` of rows copied from others; this machine only the supports and the
-    weights. ``max_bytes`` as in ``fit``. ``checkpoint`` names a folder of this machine from which a fit that was
-    stopped resumes: pairs are counted again, finished columns are not solved again.
+    weights. ``max_bytes`` and ``item_features`` as in ``fit``; with features, and in the smooth part of ``rank`` > 0,
+    sums are rounded in another order. ``checkpoint`` names a folder of this machine from which a fit that was stopped
+    resumes: pairs are counted again, finished columns are not solved again.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
@@ -65,60 +65,66 @@ def fit_sparse(
             f"fit_sparse takes SparseEDLAE, received {type(model).__name__}; full-rank models go to fit_full_rank"
         )
     settings: dict[str, Any] = model._valid_settings()  # type: ignore[attr-defined]
-    if settings["rank"]:
-        raise OffdiagError("the smooth part (rank > 0) is not learned on a cluster; use fit on one machine, or rank=0")
     parts = read(data, client=client, progress=progress, reports=reports)
     m, dtype = parts.n_items, model.dtype  # type: ignore[attr-defined]
     check_entries(parts)
+    side = side_of(model, parts.item_ids, item_features)  # type: ignore[arg-type]
     k = model._check_memory(m, 0, settings)  # type: ignore[attr-defined]
-    settings = auto.resolve(model, settings, parts, progress)
+    used: Any = model._with(auto.resolve(model, settings, parts, progress))  # type: ignore[attr-defined]
+    features.choose(used, side, parts, progress)
+    settings = used._settings()
     homes, power = Homes.of(client), float(settings["user_power"])
-    begin = partial(stage, client, progress=progress, reports=reports, lower=LESS)
+    begin = partial(stage, client, progress=progress, reports=reports, lower=rooms.LESS)
     with begin("ordering items") as work:
         known = shards.popularity(work, parts, power)
-        kept = _checkpoints(checkpoint, settings | {"dtype": dtype}, parts, known)
+        kept = _checkpoints(checkpoint, settings | {"dtype": dtype}, parts, known, side)
         mine = shards.spread(work, parts, known, power, homes)
         g = shards.diagonal(work, mine)
+        if weight := side.weight(used, g[known.rank]):
+            assert side.rows is not None
+            mine = mine.with_features(work, known, side.rows, weight, dtype, homes)
+            known = known.with_features(side.rows)
+            g = shards.diagonal(work, mine)
     H = support.penalised(
         g, known.scale, dtype,
         dropout=settings["dropout"], l2=settings["l2"], item_power=settings["item_power"],
     )  # fmt: skip
     with begin("estimating sizes") as work:
         sizes = bands.estimate(work, mine, known, np.dtype(dtype).itemsize, homes)
-    block, band = _room(client, parts, mine, sizes, settings["block_bytes"], len(homes))
+    of_entry = shards.BYTES_PER_ENTRY + (0 if parts.binary else shards.BYTES_PER_VALUE)
+    held = of_entry * mine.entries + 64 * parts.n_users // len(homes)
+    what = f"its share of {parts.nnz:,} interactions and of the Gram of {m:,} items"
+    block, band = rooms.sizes(client, held + 24 * m, sizes, settings["block_bytes"], len(homes), what)
     with begin("counting pairs") as work:
         stored, supports = bands.count(work, mine, known, sizes, H, k, dtype, homes, band)
     del mine
-    solver = Solver(begin, stored, homes, H, block)
+    solver = [Solver(begin, stored, homes, H, block)]
+    del stored
 
     def solve(supports: support.Supports, name: str) -> Any:
-        return solver.solve(supports, kept and kept.stage(name))
+        return solver[0].solve(supports, kept and kept.stage(name))
 
-    supports, explained = support.to_size(supports, H, settings["max_bytes"], solve)
+    supports, explained = support.to_size(supports, H, used._budget(m), solve)
+    solver.clear()  # and with it the rows on the workers
+    smooth = _smooth(parts, used, homes, begin, progress) if used.rank else None
     model._finish(  # type: ignore[attr-defined]
-        supports, known.rank, g, explained, known.scale, settings, parts.item_ids, known.sums, parts.n_users
-    )
-    return model
+        supports, known.rank, g, explained, known.scale, settings, parts.item_ids, known.sums, parts.n_users,
+        smooth=smooth,
+    )  # fmt: skip
+    return model._keep_features(side.features)  # type: ignore[attr-defined,no-any-return]
 
 
-def _room(
-    client: Client, parts: Parts, mine: shards.Shards, sizes: bands.Sizes, wanted: int | str, n: int
-) -> tuple[int, int]:
-    """Bytes of rows that a worker may copy, and of the pieces of a band; raises if a worker cannot hold its share."""
-    of_entry = shards.BYTES_PER_ENTRY + (0 if parts.binary else shards.BYTES_PER_VALUE)
-    data = of_entry * mine.entries + 64 * int(parts.users.sum()) // n + 24 * parts.n_items
-    stored = float(sizes.stored.sum()) / n
-    block = int(np.clip(BLOCK_SHARE * stored, LEAST_BLOCK, LARGEST_BLOCK)) if isinstance(wanted, str) else wanted
-    band = int(np.clip(BAND_SHARE * stored, LEAST_BAND, LARGEST_BAND))
-    need = IDLE + int(stored) + max(data + 3 * bands.IN_FLIGHT * band, 3 * block)
-    session.require(
-        client, need, f"its share of {parts.nnz:,} interactions and of the Gram of {parts.n_items:,} items", LESS
-    )
-    return block, band
+def _smooth(parts: Parts, used: Any, homes: Homes, begin: Any, progress: Progress | None) -> LowPass:
+    """The smooth part, from products that the workers compute."""
+    columns = low_pass.width(used.rank, parts.n_items)
+    about = totals(parts, 1.0, progress)
+    with begin(MULTIPLYING) as work:
+        product = ShardedProduct.of(work, parts, 1.0, about.scale, used.dtype, columns, homes)
+        return smooth_directions(product, used.rank, progress)
 
 
 def _checkpoints(
-    folder: str | os.PathLike[str] | None, of_fit: dict[str, Any], parts: Parts, known: shards.Popularity
+    folder: str | os.PathLike[str] | None, of_fit: dict[str, Any], parts: Parts, known: shards.Popularity, side: Side
 ) -> BlockCheckpoints | None:
     """The folder of this fit; another fit, or one of other data, is refused there."""
     if folder is None:
@@ -126,4 +132,4 @@ def _checkpoints(
     of_fit = {name: value for name, value in of_fit.items() if name != "block_bytes"}
     facts = {"users": parts.n_users, "items": parts.n_items, "interactions": parts.nnz}
     contents = hashlib.sha256(parts.item_ids.tobytes() + known.contents.to_bytes(8)).hexdigest()[:16]
-    return BlockCheckpoints(folder, of_fit, facts | {"contents": contents})
+    return BlockCheckpoints(folder, of_fit, facts | {"contents": contents} | side.facts())

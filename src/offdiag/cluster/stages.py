@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from offdiag import wording
 from offdiag.cluster import session
@@ -28,6 +28,8 @@ SMALLER_PARTS = "give the workers more memory or split the data into more, small
 class Report:
     """The cost of a stage: seconds, peak resident memory of each worker, and bytes that workers sent.
 
+    ``busy_seconds``: processor time of each worker, which other programs on its machine change little.
+
     ``expected_bytes``: how many it was expected to send, if that was estimated beforehand.
 
     Example, with a client connected by ``od.cluster.connect``:
@@ -43,6 +45,7 @@ class Report:
     seconds: float
     peak_bytes: dict[str, int]  # by worker address
     moved_bytes: int
+    busy_seconds: dict[str, float]  # by worker address
     expected_bytes: int | None = None
 
     def __str__(self) -> str:
@@ -54,21 +57,24 @@ class Report:
         )
 
 
-def _forget_peak(dask_worker: Any) -> int:
-    """Reset the peak memory; returns the bytes that the worker has sent so far."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    return int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
+class _Used(NamedTuple):
+    """By a worker since it started, but for the peak memory, which can be reset."""
+
+    peak: int
+    sent: int
+    seconds: float  # of a processor
 
 
-def _usage(dask_worker: Any) -> tuple[int, int]:
-    """(peak resident memory since the reset, total bytes that the worker has sent)."""
-    sent = int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0))
+def _usage(dask_worker: Any, *, forget_peak: bool = False) -> _Used:
+    """What the worker has used so far; with ``forget_peak`` the peak is measured from now on."""
+    sent, busy = int(getattr(dask_worker, "transfer_outgoing_bytes_total", 0)), time.process_time()
     with suppress(OSError):
+        if forget_peak:
+            Path("/proc/self/clear_refs").write_text("5")
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024, sent
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, sent
+                return _Used(int(line.split()[1]) * 1024, sent, busy)
+    return _Used(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, sent, busy)
 
 
 @dataclass
@@ -78,7 +84,7 @@ class Stage:
     client: Client
     name: str
     progress: Progress | None = None
-    patience: float = PATIENCE
+    patience: float = field(default_factory=lambda: PATIENCE)
     lower: str = SMALLER_PARTS  # what to do when memory runs out
     expected_bytes: int | None = None  # to be sent by the workers
     _stuck_since: float | None = field(default=None, repr=False)
@@ -221,13 +227,14 @@ def stage(
         yield work
         return
     with work.explain_errors():
-        before = client.run(_forget_peak, on_error="ignore")
+        before = client.run(_usage, forget_peak=True, on_error="ignore")
     start = time.perf_counter()
     yield work
     seconds = time.perf_counter() - start
     with work.explain_errors():
         after = client.run(_usage, on_error="ignore")
-    moved = sum(max(sent - before.get(worker, 0), 0) for worker, (_, sent) in after.items())
-    reports.append(
-        Report(name, seconds, {worker: peak for worker, (peak, _) in after.items()}, moved, work.expected_bytes)
-    )
+    new = _Used(0, 0, 0.0)  # a worker that was started meanwhile
+    moved = sum(max(used.sent - before.get(worker, new).sent, 0) for worker, used in after.items())
+    busy = {worker: used.seconds - before.get(worker, new).seconds for worker, used in after.items()}
+    peaks = {worker: used.peak for worker, used in after.items()}
+    reports.append(Report(name, seconds, peaks, moved, busy, work.expected_bytes))

@@ -90,6 +90,12 @@ def count(left: Block, right: Block, height: int, width: int, dtype: str) -> Til
     return out
 
 
+def add_features(tile: Tile, left: sparse.csr_array, right: sparse.csr_array, weight: float) -> Tile:
+    """tile + w F_i F_jᵀ, for the features of the items of its rows and columns."""
+    out: Tile = tile + (weight * (left @ right.T)).toarray().astype(tile.dtype)
+    return out
+
+
 def diagonal(tile: Tile) -> NDArray[np.float64]:
     return tile.diagonal().astype(np.float64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,3 +111,10 @@ def share_of_rows(sizes: NDArray[Any], fraction: float) -> NDArray[np.int64]:
     """How many entries of each row to hold out: rounded, at least 1 and never all; none of a row of 1."""
     rounded = np.rint(sizes * fraction).astype(np.int64)
     return np.clip(rounded, np.minimum(1, sizes - 1).clip(0), np.maximum(sizes - 1, 0))
+
+
+def runs_of_rows(indptr: NDArray[Any], entries: int) -> list[tuple[int, int]]:
+    """Consecutive rows with about this many entries together, for work that needs memory for each entry."""
+    n = len(indptr) - 1
+    edges = np.searchsorted(indptr, np.arange(entries, int(indptr[-1]), entries))
+    return [(int(lo), int(hi)) for lo, hi in pairwise(np.unique([0, *edges, n])) if hi > lo]

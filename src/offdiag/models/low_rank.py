@@ -50,6 +50,7 @@ class _Settings(Recommender):
 class LowRankModel(_Settings):
     """From data to two embeddings; a subclass is its settings and the solver it calls."""
 
+    cluster_fit = "low rank"
     learns_from_gram = True
     can_change = True
     l2_of_ease = True

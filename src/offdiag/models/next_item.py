@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import memory
@@ -137,7 +138,7 @@ class NextItem(Recommender):
         used._check_ageing()
         timed = used.half_life is not None or used.history_half_life is not None
         sequences, matrix, source = read_ordered(X, reading, "NextItem", timed=timed)
-        used._check_memory(matrix, sequences)
+        used._check_memory(matrix.shape[1], sequences.n_events)
         side = side_of(used, source.item_ids, item_features)
         if side.rows is not None and used.neighbours is not None:
             raise OffdiagError("NextItem takes item_features or neighbours, received both; leave one out")
@@ -158,10 +159,19 @@ class NextItem(Recommender):
             if known.replaces and value is not None and other != "auto":
                 raise OffdiagError(f"expected {known.replaces} or {name}, received both ({other!r}, {value!r})")
 
-    def _choose_settings(self, inter: Interactions, progress: Progress | None) -> None:
+    def _check_events(self, examples: NDArray[np.int64], timed: bool) -> None:
+        """Check what is known of the events on a cluster; ``examples[n]``: how many users have n."""
+        if not timed and (self.half_life is not None or self.history_half_life is not None):
+            raise OffdiagError("a half-life needs times, but these events have only an order; read with time=<column>")
+        if not examples[1:].any():
+            raise OffdiagError("expected a user with two events or more, received none; nothing follows anything here")
+
+    def _choose_settings(self, inter: Interactions, side: Side, progress: Progress | None) -> None:
         """Replace every "auto", for a fit on a cluster."""
         assert inter.events is not None
-        order_defaults.resolve(self, as_pairs(inter).matrix, inter.events, progress)
+        matrix = as_pairs(inter).matrix
+        order_defaults.resolve(self, matrix, inter.events, progress)
+        order_features.choose(self, side, matrix, inter.events, progress)
 
     def _used_settings(self) -> dict[str, Any]:
         """The settings that decided what was learned."""
@@ -199,21 +209,23 @@ class NextItem(Recommender):
             data, self._n_neighbours(m), self.dtype, dropout=number(self.dropout), l2=number(self.l2),
             repeats=self.repeats, block_bytes=block_bytes(self.block_bytes), progress=progress,
         )  # fmt: skip
-        return Sparse(*support.to_rows(supports, rank, np.ones(m, dtype=self.dtype)))
+        return self._of_supports(supports, rank)
+
+    def _of_supports(self, supports: support.Supports, rank: NDArray[np.int32]) -> Sparse:
+        return Sparse(*support.to_rows(supports, rank, np.ones(len(rank), dtype=self.dtype)))
 
     def _n_neighbours(self, m: int) -> int:
         """The length of a support: an item is its own neighbour only if it may follow itself."""
         return max(min(self.neighbours or m, m if self.repeats else m - 1), 1)
 
-    def _check_memory(self, matrix: sparse.csr_array, sequences: Sequences) -> None:
-        m, itemsize = matrix.shape[1], np.dtype(self.dtype).itemsize
+    def _check_memory(self, m: int, n_events: int) -> None:
+        itemsize = np.dtype(self.dtype).itemsize
         if self.neighbours is None:
             cholesky.check_feasible(m, itemsize, extra=m * m * itemsize, instead=ADVICE)
             return
         k, timed = self._n_neighbours(m), self.half_life is not None
         memory.require(
-            (order_supports.EVENT_BYTES + timed * order_supports.TIME_BYTES) * sequences.n_events
-            + 2 * (4 + itemsize) * m * k,
+            (order_supports.EVENT_BYTES + timed * order_supports.TIME_BYTES) * n_events + 2 * (4 + itemsize) * m * k,
             f"a sparse model of {m:,} items with {k:,} neighbours each",
             "ask for fewer neighbours, or keep fewer items with od.prepare.min_counts(items=...)",
         )

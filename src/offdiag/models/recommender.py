@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Recommender(new_items.Growing):
     """The interface of all models; ``fit`` of each model sets the attributes that end in an underscore."""
 
-    cluster_fit: ClassVar[Literal["full rank", "sparse", "order"] | None] = None  # which fit of od.cluster it uses
+    cluster_fit: ClassVar[Literal["full rank", "sparse", "order", "low rank"] | None] = None  # its fit in od.cluster
     learns_from_gram: ClassVar[bool] = False  # it has fit_gram
     prefers_data: ClassVar[bool] = False  # fit needs less memory than the Gram of fit_gram
     starts_warm: ClassVar[bool] = False  # fit_gram takes ``start``, a model fitted with other settings

@@ -9,6 +9,7 @@ from the rest. A weight above 0 is taken if it ranks them better by more than th
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +186,13 @@ def _prior(prior: Any, item_ids: NDArray[Any]) -> NDArray[np.floating]:
 
 def choose(model: Recommender, side: Side, matrix: sparse.csr_array, progress: Progress | None = None) -> None:
     """Replace "auto" in the weights of features and prior; dropout, l2 and user_power are numbers already."""
+    choose_on(model, side, lambda: Small.of(matrix, side, number(vars(model)["user_power"])), progress)
+
+
+def choose_on(
+    model: Recommender, side: Side, small_part: Callable[[], Small | None], progress: Progress | None = None
+) -> None:
+    """The same for data that is elsewhere: ``small_part`` is called only if there is something to choose."""
     settings = vars(model)
     free = [name for name in ("feature_weight", "prior_weight") if settings.get(name) == "auto"]
     given = {"feature_weight": side.rows is not None, "prior_weight": side.prior is not None}
@@ -195,7 +203,7 @@ def choose(model: Recommender, side: Side, matrix: sparse.csr_array, progress: P
         settings[name] = 0.0
     if not tried:
         return
-    small = _Small.of(matrix, side, number(settings["user_power"]))
+    small = small_part()
     if small is None:
         return
     l2 = number(settings["l2"] if "l2" in settings else settings["auto_l2_"])  # the latter is that of Spectral
@@ -232,8 +240,20 @@ def require_numbers(model: Recommender, side: Side) -> None:
         settings.update({name: 0.0 for name in ("feature_weight", "prior_weight") if settings.get(name) == "auto"})
 
 
+def most_popular(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """The items on which weights are chosen, of those with users."""
+    items = np.sort(np.argsort(-counts, kind="stable")[:ITEMS])
+    return items[counts[items] > 0]
+
+
+def held_out_of(n_users: int) -> NDArray[np.int64] | None:
+    """Which of the users with two of these items or more are held out; None if they are too few."""
+    n = min(USERS, n_users // 5)
+    return None if n < FEWEST else np.unique(np.linspace(0, n_users - 1, n).astype(np.int64))
+
+
 @dataclass(frozen=True, eq=False)
-class _Small:
+class Small:
     """The most popular items, a Gram without the held-out users, and these users."""
 
     G: Gram
@@ -242,16 +262,14 @@ class _Small:
     targets: sparse.csr_array
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array, side: Side, user_power: float) -> _Small | None:
-        counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
-        items = np.sort(np.argsort(-counts, kind="stable")[:ITEMS])
-        items = items[counts[items] > 0]
+    def of(cls, matrix: sparse.csr_array, side: Side, user_power: float) -> Small | None:
+        items = most_popular(np.bincount(matrix.indices, minlength=matrix.shape[1]))
         part = sparse.csr_array(matrix[:, items])
         users = np.flatnonzero(np.diff(part.indptr) >= 2)
-        n = min(USERS, len(users) // 5)
-        if n < FEWEST:
+        held = held_out_of(len(users))
+        if held is None:
             return None
-        users = users[np.unique(np.linspace(0, len(users) - 1, n).astype(np.int64))]
+        users = users[held]
         held_out = hide(sparse.csr_array(part[users]))
         weighted = part.astype(np.float64)
         weight = np.sqrt(user_weights(matrix, user_power))

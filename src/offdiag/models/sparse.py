@@ -139,7 +139,7 @@ class SparseEDLAE(Regression):
         smooth = None
         if used.rank:
             product = DataProduct(matrix, 1.0, self.dtype, rank=low_pass.width(used.rank, m))
-            smooth = _low_pass(product, used.rank, progress)
+            smooth = smooth_directions(product, used.rank, progress)
         self._finish(supports, rank, g, explained, scale, used._settings(), **vars(source), smooth=smooth, kinds=kinds)
         return self._keep_features(side.features)
 
@@ -208,7 +208,7 @@ class SparseEDLAE(Regression):
         return support.Groups(kinds.numbers[np.argsort(rank)], 1 / (1 - number(self.dropout)))
 
     def _smooth_of(self, G: Gram | SparseGram, rank: int, progress: Progress | None) -> LowPass | None:
-        return _low_pass(product_of(G, self.dtype), rank, progress) if rank else None
+        return smooth_directions(product_of(G, self.dtype), rank, progress) if rank else None
 
     def _add_smooth(self, sharp: Sparse, smooth: LowPass, strength: float, rarity: NDArray[np.floating]) -> Smoothed:
         Q, scale = smooth
@@ -287,7 +287,7 @@ def block_bytes(wanted: int | Auto) -> int:
     return 1 << 30 if there is None else max(int(0.6 * there), 1 << 26)
 
 
-def _low_pass(product: Product, rank: int, progress: Progress | None) -> LowPass:
+def smooth_directions(product: Product, rank: int, progress: Progress | None) -> LowPass:
     """R Q Qᵀ R⁻¹ projects a history on the smoothest directions; all items weigh the same."""
     check_range(product)
     scale = item_scale(product.g, 1.0)

@@ -125,8 +125,8 @@ class Shelf:
         before = len(self.ptr) - 1
         self.ptr = np.concatenate([self.ptr, self.ptr[-1] + np.cumsum(self._numbers[items])])
         self.column_ptr = np.concatenate([self.column_ptr, self.column_ptr[-1] + np.cumsum(self._listed[items])])
-        self.columns = _room(self.columns, self.column_ptr[before], self.column_ptr[-1])
-        self.values = _room(self.values, self.ptr[before], self.ptr[-1])
+        self.columns = enlarged(self.columns, self.column_ptr[before], self.column_ptr[-1])
+        self.values = enlarged(self.values, self.ptr[before], self.ptr[-1])
         self.place[items] = np.arange(before, before + len(items), dtype=np.int32)
         ptr, column_ptr = self.ptr[before:], self.column_ptr[before:]
 
@@ -148,7 +148,7 @@ def of_gram(values: Floats, m: int, order: Ints, dtype: Any) -> tuple[NDArray[An
     return np.arange(m, dtype=np.int32), ptr, empty, np.empty(0, dtype=np.uint32), rows
 
 
-def _room(array: NDArray[Any], kept: int, needed: int) -> NDArray[Any]:
+def enlarged(array: NDArray[Any], kept: int, needed: int) -> NDArray[Any]:
     """The array, or a longer one with the same first ``kept`` numbers."""
     if needed <= len(array):
         return array

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from offdiag.data.sequences import Sequences
 from offdiag.gramian.order import UNIT_BITS, Ageing, Tables, examples_of
 from offdiag.gramian.user_weights import scale_of, weights_of
 from offdiag.progress import Progress, of_tasks
-from offdiag.solvers import Doubles, Ints, gram_triangles, support
+from offdiag.solvers import Doubles, Ints, gram_bands, gram_triangles, support
+from offdiag.solvers.gram_bands import Piece
 from offdiag.solvers.support import Supports
 
 EVENT_BYTES, TIME_BYTES = 16, 16  # of an event, and more with a half-life
@@ -42,12 +44,34 @@ def solve(
     progress: Progress | None = None,
 ) -> Supports:
     """The k neighbours of each item and their β; ``block_bytes`` bounds the part of A that is held."""
-    H = support.penalised(data.diagonal(progress), 1.0, dtype, dropout=dropout, l2=l2, item_power=0.0)
-    H = np.where(H > 0, H, 1.0)  # what is in no source has a zero row and column, so any pivot will do
+    H = penalised(data.diagonal(progress), dtype, dropout=dropout, l2=l2)
     supports = data.choose(H, k, dtype, repeats=repeats, progress=progress)
     plan = gram_triangles.plan(supports, np.dtype(dtype).itemsize, block_bytes)
     support.solve(data, H, supports, plan, progress=progress)
     return supports
+
+
+def penalised(g: Doubles, dtype: str, *, dropout: float, l2: float) -> Doubles:
+    """diag(H) for diag(A)."""
+    H = support.penalised(g, 1.0, dtype, dropout=dropout, l2=l2, item_power=0.0)
+    return np.where(H > 0, H, 1.0)  # what is in no source has a zero row and column, so any pivot will do
+
+
+@dataclass(frozen=True, eq=False)
+class Everyone:
+    """How many users have n different items, and n examples."""
+
+    activity: Ints
+    examples: Ints
+
+    def scales(self, mix: float, user_power: float) -> tuple[float, float, float]:
+        """The factors of the weights of a pair and of an example, and the unit of all sums."""
+        of_pair, of_example = mix * scale_of(self.activity, user_power), (1 - mix) * scale_of(self.examples, user_power)
+        largest = 0.0
+        for factor, histogram in ((of_pair, self.activity), (of_example, self.examples)):
+            there = weights_of(np.flatnonzero(histogram), user_power)
+            largest = max(largest, float((factor * there).max(initial=0.0)))
+        return of_pair, of_example, float(2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS)) if largest else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +97,14 @@ class OrderRows:
         user_power: float,
         mix: float,
         later: bool = False,
+        everyone: Everyone | None = None,
     ) -> OrderRows:
-        """``n_u`` is how many different items each user has."""
+        """``n_u`` is how many different items each user has; ``everyone``: of whom these users are some."""
         lengths, m = sequences.lengths, len(rank)
-        together = mix * scale_of(np.bincount(n_u), user_power) * weights_of(n_u, user_power)
-        weight = weights_of(np.maximum(lengths - 1, 0), user_power)
-        weight *= (1 - mix) * scale_of(examples_of(sequences), user_power)
-        largest = max(float(together.max(initial=0.0)), float(weight.max(initial=0.0)))
-        unit = float(2.0 ** (np.ceil(np.log2(largest)) - UNIT_BITS)) if largest else 1.0
-        weight /= unit
+        everyone = everyone or Everyone(np.bincount(n_u), examples_of(sequences))
+        of_pair, of_example, unit = everyone.scales(mix, user_power)
+        together = of_pair * weights_of(n_u, user_power)
+        weight = of_example * weights_of(np.maximum(lengths - 1, 0), user_power) / unit
         # What counts at all counts a unit or more, so that no entry depends on what else is there.
         together = np.where(together > 0, np.maximum(np.rint(together / unit), 1.0), 0.0)
         tables = Tables.of(sequences, ageing, weight, later=later)
@@ -97,6 +120,27 @@ class OrderRows:
             unit,
             bool((together[lengths > 0] > 0).all()),
         )  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        of_one_process = ("_rooms",)
+        return OrderRows, tuple(value for name, value in vars(self).items() if name not in of_one_process)
+
+    def __sizeof__(self) -> int:
+        return sum(array.nbytes for array in self.arrays())  # what Dask sees
+
+    def pieces(self, items: NDArray[np.int64]) -> tuple[Piece, Piece]:
+        """Columns of K and rows of A before the diagonal, for ``solvers.gram_bands``."""
+        indptr, col_ptr, users = self.events[0], self.events[7], self.events[8]
+
+        def fill(lo: int, hi: int, *room: Any, of_columns: bool) -> int:
+            data = self.events, self.ageing, self.unit, of_columns, *self._room()
+            return int(_kernels.order_rows.count_rows(*data, items[lo:hi], *room))
+
+        columns, rows = (
+            gram_bands.counted(partial(fill, of_columns=one), indptr, col_ptr, users, items, np.float64)
+            for one in (True, False)
+        )
+        return columns, rows
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         return tuple(part for part in (*self.events, *self.ageing) if isinstance(part, np.ndarray))

@@ -15,8 +15,11 @@ from scipy import sparse
 
 from offdiag import _kernels
 from offdiag._kernels import parallel
+from offdiag.data.sparse_rows import runs_of_rows
 from offdiag.gramian import user_weights
 from offdiag.solvers import Doubles, Floats, Ints
+
+ENTRIES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,11 @@ def parts_by_popularity(
 
         parallel.run_parallel(rename, parallel.ranges(len(rows) - 1, 8 * parallel.n_threads()))
         begin = end
-    col_ptr = np.concatenate([[0], np.cumsum(np.bincount(indices, minlength=m))])
+    counts = np.zeros(m, dtype=np.int64)
+    at_once = max(ENTRIES_AT_ONCE, m)  # each takes 8 bytes while it is counted
+    for lo in range(0, len(indices), at_once):
+        counts += np.bincount(indices[lo : lo + at_once], minlength=m)
+    col_ptr = np.concatenate([[0], np.cumsum(counts)])
     users = np.empty(len(indices), dtype=np.int32)
     positions = np.empty(len(indices), dtype=np.int32 if len(indices) < 2**31 else np.int64)
     _kernels.pair_counts.transpose_band(indptr, indices, 0, m, col_ptr[:-1].copy(), users, positions)
@@ -89,5 +96,10 @@ def parts_by_popularity(
 
 
 def diagonal(data: Rows) -> Doubles:
-    """g = diag(G)."""
-    return user_weights.diagonal(data.indptr, data.indices, data.data, data.weight, data.n_items)
+    """g = diag(G); some interactions at a time, because each takes 16 bytes while it is added."""
+    g = np.zeros(data.n_items)
+    for lo, hi in runs_of_rows(data.indptr, max(ENTRIES_AT_ONCE, data.n_items)):
+        a, b = data.indptr[lo], data.indptr[hi]
+        rows, values = data.indptr[lo : hi + 1], data.data[a:b]
+        g += user_weights.diagonal(rows, data.indices[a:b], values, data.weight[lo:hi], data.n_items)
+    return g

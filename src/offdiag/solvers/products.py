@@ -20,7 +20,7 @@ from offdiag._kernels import parallel
 from offdiag.errors import OffdiagError
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram
-from offdiag.gramian.user_weights import diagonal, user_weights
+from offdiag.gramian.user_weights import diagonal, scale_of, weights_of
 from offdiag.solvers import Doubles, Floats, blas
 
 BLOCK_BYTES = 8 << 20  # of X V for the users of one thread: written and read at random, so it must stay in the cache
@@ -110,14 +110,22 @@ class DataProduct:
 
     Takes as many blocks as threads at a time. First each thread computes its rows of X V, going through the items in
     order; then the threads share the items and add the rows of these users to Xᵀ(X V). X itself is held once, by item.
+    If the matrix has some of the users only, ``scale`` is that of the weights of all.
     """
 
     def __init__(
-        self, matrix: sparse.csr_array, user_power: float = 0.0, dtype: Any = np.float32, *, rank: int = 128
+        self,
+        matrix: sparse.csr_array,
+        user_power: float = 0.0,
+        dtype: Any = np.float32,
+        *,
+        rank: int = 128,
+        scale: float | None = None,
     ) -> None:
         n, self.m = matrix.shape
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        weight = user_weights(matrix, user_power)
+        n_u = np.diff(matrix.indptr)
+        weight = weights_of(n_u, user_power) * (scale_of(np.bincount(n_u), user_power) if scale is None else scale)
         self.g = diagonal(matrix.indptr, matrix.indices, matrix.data, weight, self.m)
         self._users = int(min(max(BLOCK_BYTES // (rank * self.dtype.itemsize), 64), max(n, 1)))
         weight = weight.astype(self.dtype)
