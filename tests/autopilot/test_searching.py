@@ -74,7 +74,7 @@ def test_the_family_that_is_ahead_continues_its_search(monkeypatch):
     assert len({row.name for row in found.rows}) == len(found.rows), "a later round replaces the row of an earlier one"
 
 
-def test_the_best_part_of_a_blend_that_wins_is_tuned_beside_the_others(monkeypatch):
+def test_the_best_part_of_a_blend_that_wins_is_tuned_within_it(monkeypatch):
     """Two models that know one half of the items each: a blend of them wins before anything is tuned."""
     monkeypatch.setattr(searching, "TRIALS", 2)
     found = race(n=1500)
@@ -85,14 +85,14 @@ def test_the_best_part_of_a_blend_that_wins_is_tuned_beside_the_others(monkeypat
         found.entrants[family] = entrant(family, type(model)(), kind=family, tunable=not odd)
         found.add(Row(family, type(model).__name__, COMPLETE, fit_seconds=0.01), model.fit(part))
     assert blending.company(found).row.family == "odd"
-    assert searching._search_beside(found)
+    assert searching._search_for_blend(found)
     found.journal.close()
-    (tuned,) = (row for row in found.rows if row.beside)
-    assert tuned.name == "odd, tuned beside others"
+    (tuned,) = (row for row in found.rows if row.for_blend)
+    assert tuned.name == "odd, tuned for a blend"
     assert "for a blend" in tuned.note
     assert tuned in blending.choose_parts(found)
 
     alone = race(n=400)
     families.run(alone, [entrant("full rank", od.EASE(), automatic=True), entrant("same", od.EASE(), kind="same")])
     assert blending.company(alone) is None, "a copy adds nothing"
-    assert not searching._search_beside(alone)
+    assert not searching._search_for_blend(alone)

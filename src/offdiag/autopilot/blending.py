@@ -3,22 +3,23 @@
 The validation users are divided in two. The shares that suit one half are tested on the other, both ways, so that every
 user decides once, never about shares that it chose. The blend is kept only if it is surely better than the best row.
 A look before settings are searched says whether a blend of the rows as they are would win: then the settings of its
-best part are searched beside the others (``company``), because what is best alone is too smooth beside a smooth part.
+best part are searched within it (``company``), because what is best alone is too smooth next to a smooth part.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offdiag import memory, wording
+from offdiag.autopilot.holding_out import some_users
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
 from offdiag.evaluation import evaluate
-from offdiag.measured import Result, decide, paired_t_test
+from offdiag.measured import Result, decide, paired_t_test, standard_error
 from offdiag.models import blend_shares
 from offdiag.models.blend import Blend
 from offdiag.models.blend_shares import Candidates
@@ -28,7 +29,7 @@ from offdiag.ranking import encode
 
 PARTS = 4  # of a blend, at most
 COMPLEMENTS = 0.5  # a part of a blend reaches at least this share of the best
-ASKED = 7  # times that the parts are asked for scores: for candidates, then for units and lists of three blends
+ASKED = 5  # times that the parts are asked for scores: for candidates, then for units and lists, validation and test
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Company:
 
 
 def company(race: Race) -> Company | None:
-    """The best part that can be tuned and what it stands beside, if a blend of the parts as they are surely wins."""
+    """The best part that can be tuned and the other parts, if a blend of the parts as they are surely wins."""
     parts = choose_parts(race)
     lead = next((row for row in parts if _tunable(race, row)), None)
     if lead is None or len(parts) < 2 or race.clock.left() <= seconds(race):
@@ -104,6 +105,7 @@ def run(race: Race) -> None:
         "blend", "Blend", COMPLETE, parts=[parts[p].name for p in used], ones=parts[0].ones,
         fit_seconds=sum(parts[p].fit_seconds for p in used), memory=memory.peak_since(before),
         note=f"the blend of {names} gained {said} on users that did not choose its shares",
+        result=_plus(race.measured[0], gap, race.metric),
     )  # fmt: skip
     race.add(row, Blend.of([models[p] for p in used], shares[used].tolist()))
     race.notes.append(row.note)
@@ -118,17 +120,31 @@ def _gained(
     chosen_by = [half[users] for half in (first_half, ~first_half)]
     if not all(some.any() for some in chosen_by):
         return None
-    shares = [tuple(blend_shares.best_shares(found.some(some)).tolist()) for some in chosen_by]
-    results = {one: evaluate(Blend.of(models, one), held, [race.metric]) for one in dict.fromkeys(shares)}
-    theirs = [results[one].per_user[race.metric] - single for one in shares]
-    return np.where(first_half, theirs[1], theirs[0])
+    asked = np.flatnonzero(np.diff(held.targets.indptr))
+    gap = np.empty(len(single))
+    for chosen, judge in zip(chosen_by, (~first_half, first_half), strict=True):
+        blend = Blend.of(models, blend_shares.best_shares(found.some(chosen)).tolist())
+        theirs = evaluate(blend, some_users(held, asked[judge]), [race.metric])
+        gap[judge] = theirs.per_user[race.metric] - single[judge]
+    return gap
+
+
+def _plus(row: Row, gap: NDArray[np.float64], metric: str) -> Result:
+    """The result of a row and the gain of each user, who chose no shares of their own."""
+    assert row.result is not None
+    values = row.result.per_user[metric] + gap
+    return replace(
+        row.result, mean={metric: float(values.mean())}, sem={metric: standard_error(values)},
+        per_user={metric: values},
+    )  # fmt: skip
 
 
 def seconds(race: Race) -> float:
-    """What this stage will take, from what it took to measure its parts."""
+    """What this stage and the last fit will take, from what it took to fit and measure the parts."""
     parts = choose_parts(race)
     missing = sum(row.fit_seconds for row in parts if row not in race.models)
-    return missing + ASKED * sum(row.result.seconds for row in parts if row.result is not None)
+    again = sum(row.fit_seconds for row in parts)
+    return missing + again + ASKED * sum(row.result.seconds for row in parts if row.result is not None)
 
 
 def choose_parts(race: Race) -> list[Row]:
@@ -138,7 +154,7 @@ def choose_parts(race: Race) -> list[Row]:
     """
     first: dict[str, Row] = {}
     best = race.measured[0]
-    for row in sorted(race.measured, key=lambda row: not row.beside):
+    for row in sorted(race.measured, key=lambda row: not row.for_blend):
         entrant = race.entrants.get(row.family)
         if entrant is None or entrant.model.keeps_rows or "groups" in race.also:
             continue

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks
@@ -140,8 +141,13 @@ def part_of_users(split: Split, n: int, seed: int) -> Split:
     held = split.validation
     assert held is not None
     if np.array_equal(held.user_ids, split.train.user_ids):
-        held = HeldOut(
-            held.histories[some], held.targets[some], held.user_ids[some], held.item_ids,
-            None if held.ordered is None else held.ordered.select_users(positions=some),
-        )  # fmt: skip
+        held = some_users(held, some)
     return replace(split, train=split.train.select_users(positions=some), validation=held)
+
+
+def some_users(held: HeldOut, some: NDArray[np.intp]) -> HeldOut:
+    """A part of the users who are asked, by their positions."""
+    return HeldOut(
+        held.histories[some], held.targets[some], held.user_ids[some], held.item_ids,
+        None if held.ordered is None else held.ordered.select_users(positions=some),
+    )  # fmt: skip

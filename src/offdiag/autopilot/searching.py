@@ -1,6 +1,6 @@
 """The second stage of a race: the settings of the best families are searched.
 
-If a blend of the rows as they are already wins, its best part is tuned beside the others, as it will be used. Else, or
+If a blend of the rows as they are already wins, its best part is tuned within it, as it will be used. Else, or
 with what is left, each of the best families gets a part of the time first; the one that is ahead then gets what is
 left, and continues its search where it was.
 """
@@ -22,7 +22,7 @@ from offdiag.models.fields import settings_of
 from offdiag.models.recommender import Recommender
 from offdiag.protocols import Learner
 from offdiag.tuning import tune
-from offdiag.tuning.beside import BesideBench
+from offdiag.tuning.for_blend import BlendBench
 from offdiag.tuning.search import tune_on
 
 FITS = 6  # with time for fewer, settings are not searched
@@ -43,14 +43,14 @@ def run(race: Race) -> None:
         if contenders:
             race.notes.append("settings were not searched: optuna is missing; pip install 'offdiag[tune]'")
         return
-    beside = _search_beside(race)
+    joint = _search_for_blend(race)
     if not contenders:
         return
     while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(race, contenders[-1]):
         contenders.pop()  # too dear to share the time
     if _time(race) < FITS * _cost(race, contenders[0]):
         fit, left = wording.seconds(race.cost(contenders[0])), wording.seconds(max(_time(race), 0.0))
-        if not beside:
+        if not joint:
             race.notes.append(
                 f"settings were not searched: {contenders[0].family} takes {fit} per fit, and {left} were left"
             )
@@ -64,8 +64,8 @@ def run(race: Race) -> None:
     _search(race, ahead, _time(race), 2 * TRIALS)
 
 
-def _search_beside(race: Race) -> bool:
-    """Search the settings of the best part of a blend beside the others, if such a blend surely wins as it is."""
+def _search_for_blend(race: Race) -> bool:
+    """Search the settings of the best part of a blend within it, if such a blend surely wins as it is."""
     likely = blending.choose_parts(race)
     if not likely or _time(race) < FITS * _cost(race, likely[0]):
         return False
@@ -73,7 +73,7 @@ def _search_beside(race: Race) -> bool:
     if found is None or _time(race) < FITS * _cost(race, found.row):
         return False
     others = [race.model(row) for row in found.others]
-    bench = BesideBench(race.data(found.row), race.metric, others, found.shares, race.seed)
+    bench = BlendBench(race.data(found.row), race.metric, others, found.shares, race.seed)
     _search(race, found.row, _time(race), 2 * TRIALS, bench)
     return True
 
@@ -87,7 +87,7 @@ def _cost(race: Race, row: Row) -> float:
     return max(race.cost(row), 1e-3)
 
 
-def _search(race: Race, row: Row, seconds: float, trials: int, bench: BesideBench | None = None) -> None:
+def _search(race: Race, row: Row, seconds: float, trials: int, bench: BlendBench | None = None) -> None:
     """Search the settings of a family for some seconds; a row for the best, if it has other than automatic ones."""
     if seconds <= _cost(race, row):
         return
@@ -95,7 +95,7 @@ def _search(race: Race, row: Row, seconds: float, trials: int, bench: BesideBenc
     model = entrant.model
     kept = {name: value for name, value in _given(model).items() if name not in _searched(model)}
     also: dict[str, Any] = {name: what for name, what in race.also.items() if name == "groups" or row.features}
-    study = race.journal.study(row.family + " beside others" * (bench is not None))
+    study = race.journal.study(row.family + " for a blend" * (bench is not None))
     words: dict[str, Any] = {"seconds": seconds, "seed": race.seed, "fixed": kept or None, "study": study}
     words["progress"] = race.clock.stage(f"tuning {row.family}{' for a blend' * (bench is not None)}")
     cls = cast("type[Learner]", type(model))
@@ -110,15 +110,15 @@ def _search(race: Race, row: Row, seconds: float, trials: int, bench: BesideBenc
         race.notes.append(f"the settings of {row.family} were not searched: {wording.one_line(error)}")
         return
     if found.best.origin != "automatic":
-        _enter(race, row, cast(Recommender, found.model), len(found.trials), beside=bench is not None)
+        _enter(race, row, cast(Recommender, found.model), len(found.trials), for_blend=bench is not None)
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
 
 
-def _enter(race: Race, row: Row, model: Recommender, trials: int, *, beside: bool = False) -> None:
+def _enter(race: Race, row: Row, model: Recommender, trials: int, *, for_blend: bool = False) -> None:
     """Fit and measure the best settings; they replace those of an earlier round."""
-    note = f"tuned{' for a blend' * beside}, {trials} trials"
-    made = replace(row, trials=trials, state=COMPLETE, note=note, result=None, beside=beside)
+    note = f"tuned{' for a blend' * for_blend}, {trials} trials"
+    made = replace(row, trials=trials, state=COMPLETE, note=note, result=None, for_blend=for_blend)
     known = race.journal.rows.get(made.name)
     earlier = next((one for one in race.rows if one.name == made.name), None)
     if known is not None and known.trials == trials and known is not earlier:

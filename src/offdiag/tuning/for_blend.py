@@ -1,4 +1,4 @@
-"""Settings that are best beside other models: trials are judged by the lists of a blend, not by their own.
+"""Settings that are best in a blend: trials are judged by the lists of a blend, not by their own.
 
 A sharp model that is to be blended with a smooth one may be sharper than one that stands alone. The scores of the
 others are computed once, for some of the validation users; a trial adds its own, in its unit and with its share.
@@ -29,7 +29,7 @@ SCORES = 1 << 27  # numbers that are kept
 SHARE_OF_MEMORY = 8  # of the memory that is available: one part in so many
 
 
-class BesideBench(Bench):
+class BlendBench(Bench):
     """A bench whose trials are measured together with fitted models that know no order.
 
     ``shares`` are those of the model that is tuned and of the others; a trial has no small problem, since only the
@@ -69,9 +69,9 @@ class BesideBench(Bench):
         return evaluate(_Together(model.weights_, self._others, self._share), self._held, [self.metric])
 
     def fingerprint(self) -> str:
-        """Trials beside others, or with other shares, cannot be compared with these."""
+        """Trials with other parts or other shares cannot be compared with these."""
         sums = self._others.sum(axis=1, dtype=np.float64)
-        return f"{super().fingerprint()}, {self._share:.6g} beside {float(sums.sum()):.6g}"
+        return f"{super().fingerprint()}, {self._share:.6g} and {float(sums.sum()):.6g}"
 
 
 class _Together(Scorer):
