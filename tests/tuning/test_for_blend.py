@@ -1,6 +1,7 @@
 """Settings that are searched for a blend are judged by the lists of the blend."""
 
 import numpy as np
+import pytest
 
 import offdiag as od
 from offdiag.tuning import for_blend
@@ -24,9 +25,14 @@ def test_a_trial_is_worth_what_the_blend_reaches():
 def test_some_users_are_asked_where_all_would_need_too_much_memory(monkeypatch):
     others = [od.Popularity().fit(SPLIT.train)]
     monkeypatch.setattr(for_blend, "SCORES", 40 * SPLIT.train.n_items)
+    monkeypatch.setattr(for_blend, "FEWEST", 10)
     bench = BlendBench(SPLIT, "ndcg@10", others, np.ones(2), 0)
     found = bench.measure(od.SparseEDLAE().fit(SPLIT.train))
     assert found.n_users == 40
+    monkeypatch.setattr(for_blend.memory, "available", lambda: 100)
+    with pytest.raises(od.NotEnoughMemory, match="scores of 10 users"):
+        BlendBench(SPLIT, "ndcg@10", others, np.ones(2), 0)
+    monkeypatch.undo()
     assert bench.fingerprint() != BlendBench(SPLIT, "ndcg@10", others, np.array([1.0, 0.5]), 0).fingerprint()
 
 

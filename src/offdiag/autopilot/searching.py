@@ -17,7 +17,7 @@ from offdiag import wording
 from offdiag.autopilot import blending
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
-from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.models.fields import settings_of
 from offdiag.models.recommender import Recommender
 from offdiag.protocols import Learner
@@ -73,7 +73,11 @@ def _search_for_blend(race: Race) -> bool:
     if found is None or _time(race) < FITS * _cost(race, found.row):
         return False
     others = [race.model(row) for row in found.others]
-    bench = BlendBench(race.data(found.row), race.metric, others, found.shares, race.seed)
+    try:
+        bench = BlendBench(race.data(found.row), race.metric, others, found.shares, race.seed)
+    except NotEnoughMemory as error:
+        race.notes.append(f"the settings of {found.row.family} were not searched for a blend: {error}")
+        return False
     _search(race, found.row, _time(race), 2 * TRIALS, bench)
     return True
 

@@ -26,6 +26,7 @@ from offdiag.weights.blended import unit
 from offdiag.weights.protocol import Tile
 
 SCORES = 1 << 27  # numbers that are kept
+FEWEST = 250  # users: fewer decide nothing
 SHARE_OF_MEMORY = 8  # of the memory that is available: one part in so many
 
 
@@ -46,7 +47,9 @@ class BlendBench(Bench):
         there = memory.available()
         most = SCORES if there is None else min(SCORES, there // (4 * SHARE_OF_MEMORY))
         users = np.flatnonzero(np.diff(held.targets.indptr))
-        n = max(1, most // self.matrix.shape[1])
+        n = max(most // self.matrix.shape[1], min(FEWEST, len(users)))
+        what = f"scores of {n:,} users for {self.matrix.shape[1]:,} items"
+        memory.require(4 * n * self.matrix.shape[1], what, "tune the model alone")
         if len(users) > n:
             users = np.sort(np.random.default_rng(seed).choice(users, n, replace=False))
         rows = sparse.csr_array(held.histories[users]).astype(np.float32)
