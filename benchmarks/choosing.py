@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import offdiag as od
+from offdiag import evaluation
 from offdiag.autopilot import clock, race, searching
 from offdiag.data.split import Split
 from offdiag.tuning import trial_loop
@@ -32,7 +33,7 @@ def data_folder(words: list[str]) -> Path:
 def count_processor_time() -> None:
     """Searches and races look at the processor time of this process instead of a clock: other programs cost nothing."""
     timer = SimpleNamespace(perf_counter=time.process_time)
-    for module in (clock, race, searching, trial_loop):
+    for module in (clock, race, searching, trial_loop, evaluation):
         assert "time" in vars(module), module
         vars(module)["time"] = timer
 

@@ -39,17 +39,15 @@ def strong(inter: od.Interactions, items: int = 1) -> Split:
     return od.split.strong(inter, held_out=0.1, seed=0)
 
 
+def read_steam(folder: Path) -> od.Interactions:
+    import polars as pl
+
+    with zipfile.ZipFile(folder / "steam" / "steam.zip") as archive, archive.open("steam/game_purchase.dat") as file:
+        return od.read(pl.read_csv(file.read(), separator="\t"), user="User_ID", item="Game_ID")
+
+
 def splits(folder: Path) -> dict[str, Callable[[], Split]]:
     """Each data set as 0/1 interactions, split by users; the name includes any filtering."""
-
-    def steam() -> Split:
-        import polars as pl
-
-        with (
-            zipfile.ZipFile(folder / "steam" / "steam.zip") as archive,
-            archive.open("steam/game_purchase.dat") as file,
-        ):
-            return strong(od.read(pl.read_csv(file.read(), separator="\t"), user="User_ID", item="Game_ID"))
 
     def movielens(name: str, at_least: float | None = None) -> Split:
         return strong(od.prepare.binarize(od.datasets.load(name, folder / name), at_least=at_least))
@@ -61,7 +59,7 @@ def splits(folder: Path) -> dict[str, Callable[[], Split]]:
         "ml-latest-small, ratings ≥ 4": lambda: movielens("ml-latest-small", 4),
         "ml-1m": lambda: movielens("ml-1m"),
         "lastfm, items ≥ 5 users": lambda: strong(od.read(lastfm, user=0, item=1), 5),
-        "steam": steam,
+        "steam": lambda: strong(read_steam(folder)),
         "citeulike-a, items ≥ 10 users": lambda: strong(od.datasets.load("citeulike-a", folder / "citeulike-a"), 10),
         "retail baskets, items ≥ 10": lambda: strong(
             od.read(folder / "fimi-retail" / "retail.dat", format="baskets"), 10

@@ -67,7 +67,7 @@ def test_the_report_says_what_was_seen_tried_and_found(found):
     for words in (
         "600 users",
         "no times",
-        "is held out for the test",
+        "others for the test",
         outcome.chosen.family,
         "test users",
         "again: od.",
@@ -130,7 +130,7 @@ def test_progress_never_goes_back_and_ends():
         (np.zeros((4, 5)), {}, "two items or more"),
         (np.ones((2, 5)), {"serve": "new"}, "at least 3 are needed"),
         (np.ones((4, 5)), {"at": "2024-01-01"}, "needs times"),
-        (np.ones((4, 2)), {}, "no item could be held out for validation"),
+        (np.ones((1, 5)), {}, "no item could be held out for validation"),
         (np.ones((4, 5)), {"item_features": {"item": [77, 78], "kind": ["x", "y"]}}, "none of them but 77"),
         (np.ones((4, 5)), {"item_features": {"item": [0], "kind": ["x"]}, "groups": {0: 1}}, "do not go together"),
     ],

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import offdiag as od
-from offdiag.autopilot import families, searching
+from offdiag.autopilot import blending, families, searching
+from offdiag.autopilot.outcome import COMPLETE, Row
 from tests.autopilot.races import entrant, race
 
 
@@ -71,3 +72,27 @@ def test_the_family_that_is_ahead_continues_its_search(monkeypatch):
     name, study, _ = asked[2]
     assert first[name] == study
     assert len({row.name for row in found.rows}) == len(found.rows), "a later round replaces the row of an earlier one"
+
+
+def test_the_best_part_of_a_blend_that_wins_is_tuned_within_it(monkeypatch):
+    """Two models that know one half of the items each: a blend of them wins before anything is tuned."""
+    monkeypatch.setattr(searching, "TRIALS", 2)
+    found = race(n=1500)
+    X = found.split.train.matrix
+    for odd, (family, model) in enumerate((("odd", od.SparseEDLAE(neighbours=20)), ("even", od.EASE(l2=50.0)))):
+        part = X.copy()
+        part.data[X.indices % 2 == odd] = 1e-6
+        found.entrants[family] = entrant(family, type(model)(), kind=family, tunable=not odd)
+        found.add(Row(family, type(model).__name__, COMPLETE, fit_seconds=0.01), model.fit(part))
+    assert blending.company(found).row.family == "odd"
+    assert searching._search_for_blend(found)
+    found.journal.close()
+    (tuned,) = (row for row in found.rows if row.for_blend)
+    assert tuned.name == "odd, tuned for a blend"
+    assert "for a blend" in tuned.note
+    assert tuned in blending.choose_parts(found)
+
+    alone = race(n=400)
+    families.run(alone, [entrant("full rank", od.EASE(), automatic=True), entrant("same", od.EASE(), kind="same")])
+    assert blending.company(alone) is None, "a copy adds nothing"
+    assert not searching._search_for_blend(alone)

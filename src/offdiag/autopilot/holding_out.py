@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks
@@ -13,12 +14,14 @@ from offdiag.autopilot.sight import Sight
 from offdiag.data.interactions import Interactions
 from offdiag.data.moments import moment_of
 from offdiag.data.sparse_rows import row_of_entries
-from offdiag.data.split import HeldOut, Split, by_time, last_out, last_part, strong, weak
+from offdiag.data.split import HeldOut, Split, by_time, last_out, strong
+from offdiag.data.split_halves import halves
 from offdiag.errors import OffdiagError
 
 Serve = Literal["known", "new", "next"]
 MOST_USERS = 20_000  # that are held out for validation, and as many for test
-SHARE = 0.1
+SHARE = 0.1  # of the users, for new ones
+HIDDEN = 0.2  # of the items of a known user
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +68,13 @@ def hold_out(inter: Interactions, sight: Sight, serve: Serve | None, seed: int, 
         n = max(1, min(MOST_USERS, round(SHARE * inter.n_users)))
         said = f"{n:,} users are held out for validation and {n:,} for the test; a fifth of their items is hidden"
         return _checked(Holding(strong(inter, held_out=n, seed=seed), chosen, "ndcg@20", said + why))
-    whose = "each user's items" if sight.users_with_two <= MOST_USERS else f"the items of {MOST_USERS:,} users"
-    if sight.drift.in_time:
-        split = last_part(inter, held_out=0.2, validation=0.1, seed=seed, users=MOST_USERS)
-        said = f"the last fifth of {whose} is held out for the test, the tenth before it for validation"
+    each = min(MOST_USERS, sight.users_with_two // 2)
+    late = sight.drift.in_time
+    which = "the last fifth" if late else "a random fifth"
+    said = f"{which} of the items of {each:,} users is hidden for validation, of {each:,} others for the test"
+    if late:
         why += "; for parts at random give split=od.split.weak(data, 0.2, 0.1)"
-    else:
-        split = weak(inter, held_out=0.2, validation=0.1, seed=seed, users=MOST_USERS)
-        said = f"a fifth of {whose} is hidden for the test and a tenth for validation, at random"
+    split = halves(inter, HIDDEN, MOST_USERS, seed, latest=late)
     return _checked(Holding(split, chosen, "ndcg@20", said + why))
 
 
@@ -139,8 +141,13 @@ def part_of_users(split: Split, n: int, seed: int) -> Split:
     held = split.validation
     assert held is not None
     if np.array_equal(held.user_ids, split.train.user_ids):
-        held = HeldOut(
-            held.histories[some], held.targets[some], held.user_ids[some], held.item_ids,
-            None if held.ordered is None else held.ordered.select_users(positions=some),
-        )  # fmt: skip
+        held = some_users(held, some)
     return replace(split, train=split.train.select_users(positions=some), validation=held)
+
+
+def some_users(held: HeldOut, some: NDArray[np.intp]) -> HeldOut:
+    """A part of the users who are asked, by their positions."""
+    return HeldOut(
+        held.histories[some], held.targets[some], held.user_ids[some], held.item_ids,
+        None if held.ordered is None else held.ordered.select_users(positions=some),
+    )  # fmt: skip

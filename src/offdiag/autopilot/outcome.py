@@ -40,11 +40,12 @@ class Row:
     ones: bool = False  # it learned from all values as 1
     history_decay: float | None = None  # for recommend
     parts: list[str] = field(default_factory=list)  # names of the rows of a blend
+    for_blend: bool = False  # its settings were searched for a blend, next to the other parts
 
     @property
     def name(self) -> str:
         """Its family, and whether its settings were searched."""
-        return f"{self.family}, tuned" if self.trials else self.family
+        return self.family + ", tuned" * bool(self.trials) + " for a blend" * self.for_blend
 
     @property
     def peak(self) -> int:

@@ -105,9 +105,9 @@ class Race:
         return self.add(row, model)
 
     def add(self, row: Row, model: Recommender) -> Row:
-        """Measure a model that was just fitted on the validation users and remember both."""
+        """Measure a model that was just fitted on the validation users, if it was not, and remember both."""
         row.begun = max(self.clock.elapsed() - row.fit_seconds, 0.0)
-        row.result = self.ask(row, model, "validation")
+        row.result = self.ask(row, model, "validation") if row.result is None else row.result
         row.settings, row.n_bytes = dict(model.settings_), model.weights_.nbytes
         if row.features and not model.settings_.get("feature_weight", 0.0):
             row.state, row.note = NO_GAIN, "the features would count for nothing"

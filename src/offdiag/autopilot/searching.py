@@ -1,7 +1,8 @@
 """The second stage of a race: the settings of the best families are searched.
 
-Each of the best gets a part of the time first; the family that is ahead then gets what is left, and continues its
-search where it was.
+If a blend of the rows as they are already wins, its best part is tuned within it, as it will be used. Else, or
+with what is left, each of the best families gets a part of the time first; the one that is ahead then gets what is
+left, and continues its search where it was.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from offdiag import wording
 from offdiag.autopilot import blending
 from offdiag.autopilot.outcome import COMPLETE, Row
 from offdiag.autopilot.race import Race
-from offdiag.errors import InterruptedFitWarning, OffdiagError
+from offdiag.errors import InterruptedFitWarning, NotEnoughMemory, OffdiagError
 from offdiag.models.fields import settings_of
 from offdiag.models.recommender import Recommender
 from offdiag.protocols import Learner
 from offdiag.tuning import tune
+from offdiag.tuning.for_blend import BlendBench
+from offdiag.tuning.search import tune_on
 
 FITS = 6  # with time for fewer, settings are not searched
 SEARCHED = 3  # families, at most
@@ -36,18 +39,21 @@ def run(race: Race) -> None:
         for row in race.measured
         if row.state == COMPLETE and row.family in race.entrants and race.entrants[row.family].tunable
     ][:SEARCHED]
-    if not contenders:
-        return
     if find_spec("optuna") is None:
-        race.notes.append("settings were not searched: optuna is missing; pip install 'offdiag[tune]'")
+        if contenders:
+            race.notes.append("settings were not searched: optuna is missing; pip install 'offdiag[tune]'")
+        return
+    joint = _search_for_blend(race)
+    if not contenders:
         return
     while len(contenders) > 1 and FIRST * _time(race) / len(contenders) < FITS * _cost(race, contenders[-1]):
         contenders.pop()  # too dear to share the time
     if _time(race) < FITS * _cost(race, contenders[0]):
         fit, left = wording.seconds(race.cost(contenders[0])), wording.seconds(max(_time(race), 0.0))
-        race.notes.append(
-            f"settings were not searched: {contenders[0].family} takes {fit} per fit, and {left} were left"
-        )
+        if not joint:
+            race.notes.append(
+                f"settings were not searched: {contenders[0].family} takes {fit} per fit, and {left} were left"
+            )
         return
     if len(contenders) > 1:
         each = FIRST * _time(race) / len(contenders)
@@ -56,6 +62,24 @@ def run(race: Race) -> None:
     families = [row.family for row in contenders]
     ahead = next(row for row in race.measured if row.family in families)
     _search(race, ahead, _time(race), 2 * TRIALS)
+
+
+def _search_for_blend(race: Race) -> bool:
+    """Search the settings of the best part of a blend within it, if such a blend surely wins as it is."""
+    likely = blending.choose_parts(race)
+    if not likely or _time(race) < FITS * _cost(race, likely[0]):
+        return False
+    found = blending.company(race)
+    if found is None or _time(race) < FITS * _cost(race, found.row):
+        return False
+    others = [race.model(row) for row in found.others]
+    try:
+        bench = BlendBench(race.data(found.row), race.metric, others, found.shares, race.seed)
+    except NotEnoughMemory as error:
+        race.notes.append(f"the settings of {found.row.family} were not searched for a blend: {error}")
+        return False
+    _search(race, found.row, _time(race), 2 * TRIALS, bench)
+    return True
 
 
 def _time(race: Race) -> float:
@@ -67,7 +91,7 @@ def _cost(race: Race, row: Row) -> float:
     return max(race.cost(row), 1e-3)
 
 
-def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
+def _search(race: Race, row: Row, seconds: float, trials: int, bench: BlendBench | None = None) -> None:
     """Search the settings of a family for some seconds; a row for the best, if it has other than automatic ones."""
     if seconds <= _cost(race, row):
         return
@@ -75,26 +99,30 @@ def _search(race: Race, row: Row, seconds: float, trials: int) -> None:
     model = entrant.model
     kept = {name: value for name, value in _given(model).items() if name not in _searched(model)}
     also: dict[str, Any] = {name: what for name, what in race.also.items() if name == "groups" or row.features}
+    study = race.journal.study(row.family + " for a blend" * (bench is not None))
+    words: dict[str, Any] = {"seconds": seconds, "seed": race.seed, "fixed": kept or None, "study": study}
+    words["progress"] = race.clock.stage(f"tuning {row.family}{' for a blend' * (bench is not None)}")
+    cls = cast("type[Learner]", type(model))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InterruptedFitWarning)  # od.auto says it
-            found = tune(
-                cast("type[Learner]", type(model)), race.data(row), race.metric, trials, seconds=seconds,
-                seed=race.seed, fixed=kept or None, study=race.journal.study(row.family),
-                progress=race.clock.stage(f"tuning {row.family}"), **also,
-            )  # fmt: skip
+            if bench is None:
+                found = tune(cls, race.data(row), race.metric, trials, **words, **also)
+            else:
+                found = tune_on(bench, cls, trials, **words)
     except OffdiagError as error:
         race.notes.append(f"the settings of {row.family} were not searched: {wording.one_line(error)}")
         return
     if found.best.origin != "automatic":
-        _enter(race, row, cast(Recommender, found.model), len(found.trials))
+        _enter(race, row, cast(Recommender, found.model), len(found.trials), for_blend=bench is not None)
     if found.stopped == "interrupted":
         raise KeyboardInterrupt
 
 
-def _enter(race: Race, row: Row, model: Recommender, trials: int) -> None:
+def _enter(race: Race, row: Row, model: Recommender, trials: int, *, for_blend: bool = False) -> None:
     """Fit and measure the best settings; they replace those of an earlier round."""
-    made = replace(row, trials=trials, state=COMPLETE, note=f"tuned, {trials} trials", result=None)
+    note = f"tuned{' for a blend' * for_blend}, {trials} trials"
+    made = replace(row, trials=trials, state=COMPLETE, note=note, result=None, for_blend=for_blend)
     known = race.journal.rows.get(made.name)
     earlier = next((one for one in race.rows if one.name == made.name), None)
     if known is not None and known.trials == trials and known is not earlier:

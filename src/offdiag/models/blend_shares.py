@@ -113,6 +113,11 @@ def best_shares(found: Candidates) -> NDArray[np.float64]:
 
 def accuracy(found: Candidates, shares: NDArray[np.float64]) -> float:
     """The mean ndcg@20 of the blend with these shares."""
+    return float(accuracies(found, shares).mean())
+
+
+def accuracies(found: Candidates, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The ndcg@20 of each user."""
     counted = np.flatnonzero(shares)
     total = sum(shares[p] * found.scores[p] for p in counted)
     if total.shape[1] > 2 * K:  # the best in the order of the items, so that equal scores stay in it below
@@ -124,7 +129,8 @@ def accuracy(found: Candidates, shares: NDArray[np.float64]) -> float:
     hit = np.take_along_axis(hits, order, axis=1)
     gains = 1 / np.log2(np.arange(2, K + 2))[: order.shape[1]]
     ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, K + 2)))])
-    return float(((hit * gains).sum(axis=1) / ideal[np.minimum(found.n_targets, K)]).mean())
+    values: NDArray[np.float64] = (hit * gains).sum(axis=1) / ideal[np.minimum(found.n_targets, K)]
+    return values
 
 
 def _sample(matrix: sparse.csr_array, seed: int) -> NDArray[np.int64]:

@@ -59,14 +59,37 @@ def tune(
         >>> len(tuned.trials), sorted(tuned.settings)
         (3, ['l2', 'user_power'])
     """
-    progress = reporter(progress)
     parse_metric(metric)
-    cls, fixed = _class_and_fixed(model, fixed)
     _check_budget(trials, seconds, seed)
     validation = validation_of(split)
     if groups is not None:
-        check_taken(cast("Recommender", cls(**fixed)))
+        cls, held = _class_and_fixed(model, fixed)
+        check_taken(cast("Recommender", cls(**held)))
     bench = Bench(split.train, validation, metric, groups, item_features)
+    return tune_on(
+        bench, model, trials, seconds=seconds, fixed=fixed, space=space, start=start, item_features=item_features,
+        study=study, seed=seed, groups=groups, progress=progress,
+    )  # fmt: skip
+
+
+def tune_on(
+    bench: Bench,
+    model: Learner | type[Learner],
+    trials: int,
+    *,
+    seconds: float | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    space: Mapping[str, Any] | None = None,
+    start: Iterable[Mapping[str, Any]] = (),
+    item_features: Any = None,
+    study: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    groups: Any = None,
+    progress: Progress | bool | None = None,
+) -> Tuned:
+    """The same, as a bench measures."""
+    progress, metric = reporter(progress), bench.metric
+    cls, fixed = _class_and_fixed(model, fixed)
     clock = Clock(seconds, trials, progress)
     wanted = ranges.given_bounds(cls, space, fixed)
     if item_features is not None and not {"feature_weight"} & {*wanted, *fixed}:

@@ -101,7 +101,7 @@ class Blended(Tiled):
 
     def _factors(self, rows: list[sparse.csr_array]) -> NDArray[np.float64]:
         """What the scores of each part are multiplied by, for each user."""
-        found = [_unit(part, x) for part, x in zip(self.parts, rows, strict=True)]
+        found = [unit(part, x) for part, x in zip(self.parts, rows, strict=True)]
         units = np.column_stack(found)
         return np.divide(self.shares, units, out=np.zeros_like(units), where=units > 0)
 
@@ -154,7 +154,7 @@ class Blended(Tiled):
         return cls(tuple(parts), shares, powers, heard)
 
 
-def _unit(part: Weights, X: sparse.csr_array) -> NDArray[np.float64]:
+def unit(part: Weights, X: sparse.csr_array) -> NDArray[np.float64]:
     """The mean of the best scores of unseen items, per user; 0 where there is none."""
     _, best = top_k(part, X, min(BEST, X.shape[1]))
     there = np.isfinite(best)
