@@ -29,7 +29,7 @@ def rows_to_columns(indptr, indices, data, order, rank, at, place, cursor, membe
 
 @compiled
 def compare_columns(
-    ptr, indices, values, order, rank, col_ptr, members, weights, changed, listed, before, after, k, power, scale,
+    ptr, indices, values, order, col_ptr, members, weights, changed, listed, before, after, k, power, scale,
     lo, hi, state, share, explained,
 ):  # fmt: skip
     """For columns lo..hi: share = G_Si, explained = G_iS·β, and the state of the column after G changed.
@@ -47,16 +47,15 @@ def compare_columns(
         if changed[c]:
             continue
         begin, end = ptr[order[c]], ptr[order[c] + 1]
-        others = 0
         for p in range(begin, end):
-            row[rank[indices[p]]] = values[p]
-            others += rank[indices[p]] != c
+            row[indices[p]] = values[p]
+        others = end - begin - (row[order[c]] != 0)
         whole = col_ptr[c + 1] - col_ptr[c] == min(k, others)  # weights of exactly 0 are not stored
         weakest, falls, holds, total = np.inf, np.inf, False, 0.0
         for q in range(col_ptr[c], col_ptr[c + 1]):
             j = members[q]
             inside[j] = c
-            value = row[j]
+            value = row[order[j]]
             share[q] = value
             beta = np.float64(weights[q]) / scale[c]
             if power != 1.0:
@@ -66,15 +65,16 @@ def compare_columns(
             weakest = min(weakest, merit)
             if changed[j]:
                 holds = True
-                if after[j] < before[j]:
+                if after[j] <= before[j]:
                     falls = min(falls, value * (value * after[j]))
             whole &= value != 0
         whole &= not falls <= weakest * (1 + margin)
         for j in listed:
-            if row[j] != 0 and inside[j] != c and not row[j] * (row[j] * after[j]) < weakest * (1 - margin):
+            value = row[order[j]]
+            if value != 0 and inside[j] != c and not value * (value * after[j]) < weakest * (1 - margin):
                 whole = False
         explained[c] = total
         if whole:
             state[c] = 1 if holds else 0
         for p in range(begin, end):
-            row[rank[indices[p]]] = 0.0
+            row[indices[p]] = 0.0

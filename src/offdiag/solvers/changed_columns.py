@@ -87,7 +87,7 @@ def compare(
     with np.errstate(divide="ignore"):
         merits = 1 / before[order], 1 / after[order]
     G = data.G
-    args = (G.indptr, G.indices, G.values, order, rank, ptr, members, weights, marked, np.sort(rank[changed]), *merits)
+    args = (G.indptr, G.indices, G.values, order, ptr, members, weights, marked, np.sort(rank[changed]), *merits)
 
     def work(lo: int, hi: int) -> None:
         _kernels.changed_columns.compare_columns(*args, k, W.power, W.scale[order], lo, hi, state, share, explained)
