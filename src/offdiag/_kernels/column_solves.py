@@ -56,18 +56,19 @@ def sub_gram(S, place, ptr, column_ptr, columns, values, H, group, growth, where
 
 @compiled
 def fill_triangles(
-    items, first, last, ptr, column_ptr, columns, values, holder_ptr, holders, places, begin, size, rows, start, row,
-    out,
+    items, first, last, ptr, end, column_ptr, column_end, columns, values, holder_ptr, holders, places, begin, size,
+    rows, start, row, out,
 ):  # fmt: skip
-    """Copy what supports need of rows items[first..last] of the Gram, in the form of ``gram_rows``, to ``out``.
+    """Copy what supports need of rows items[first..last] of the Gram to ``out``.
 
+    Row r is values[ptr[r] : end[r]] in columns[column_ptr[r] : column_end[r]]; no columns: in all from the first on.
     Item j is in the supports of columns holders[holder_ptr[j] : holder_ptr[j + 1]], at ``places``. Column t has its
     support in rows[begin[t] : begin[t] + size[t]] and its part of the Gram below the diagonal, by columns, in out from
     start[t] on. ``row`` has a zero for every item, before and after.
     """
     for r in range(first, last):
         j = items[r]
-        numbers, listed = values[ptr[r] : ptr[r + 1]], columns[column_ptr[r] : column_ptr[r + 1]]
+        numbers, listed = values[ptr[r] : end[r]], columns[column_ptr[r] : column_end[r]]
         if len(listed):
             for p in range(len(listed)):
                 row[listed[p]] = numbers[p]

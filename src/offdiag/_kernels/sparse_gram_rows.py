@@ -251,34 +251,6 @@ def supports_of_gram(ptr, indices, values, order, rank, penalty, group, fill, it
 
 
 @compiled
-def may_change(ptr, indices, values, changed, before, after, k, lo, hi, out):
-    """out[i] = 1 if item i changed, or the support of column i contains, or contained, a changed item; rows lo..hi.
-
-    An item j of merit G_ij²/H_jj is one of the k best only if fewer than k of the unchanged items have more.
-    ``before`` and ``after`` are 1/H_jj of each item.
-    """
-    for i in range(lo, hi):
-        if changed[i]:
-            out[i] = 1
-            continue
-        best = -1.0
-        for p in range(ptr[i], ptr[i + 1]):
-            j = indices[p]
-            if changed[j]:
-                square = np.float64(values[p]) * np.float64(values[p])
-                best = max(best, square * before[j], square * after[j])
-        if best < 0:
-            continue
-        n = 0
-        best *= 1 + 1e-12  # rounding must not mark a column as unchanged
-        for p in range(ptr[i], ptr[i + 1]):
-            j = indices[p]
-            if not changed[j] and j != i:
-                n += np.float64(values[p]) * np.float64(values[p]) * after[j] > best
-        out[i] = n < k
-
-
-@compiled
 def kept_lengths(ptr, indices, place, fresh, new_ptr, lengths):
     """Entries of each row of W if the columns marked ``fresh`` come from the new rows and the others are kept."""
     for j in range(len(lengths)):
@@ -315,27 +287,3 @@ def kept_rows(
                 q += 1
         out_indices[q : out_ptr[j + 1]] = new_indices[b:end]
         out[q : out_ptr[j + 1]] = new_data[b:end]
-
-
-@compiled
-def explained_by_weights(ptr, indices, values, w_ptr, w_indices, w_data, skip, power, scale, lo, hi, out):
-    """out[r] = Σ G_ji·β_ji over row j of both, for rows lo..hi, without the columns i marked ``skip``.
-
-    W_ji = sign(β)·|β|^power·scale[i].
-    """
-    for j in range(lo, hi):
-        total, p, end = 0.0, ptr[j], ptr[j + 1]
-        for q in range(w_ptr[j], w_ptr[j + 1]):
-            i = w_indices[q]
-            if skip[i]:
-                continue
-            while p < end and indices[p] < i:
-                p += 1
-            if p == end:
-                break
-            if indices[p] == i:
-                beta = np.float64(w_data[q]) / scale[i]
-                if power != 1.0:
-                    beta = np.sign(beta) * np.abs(beta) ** (1 / power)
-                total += np.float64(values[p]) * beta
-        out[j] = total

@@ -39,19 +39,11 @@ class Plan:
     by_column: bool = False  # whether each column has its own part of the Gram (``gram_triangles``) instead of rows
 
 
-def plan(
-    supports: Supports,
-    itemsize: int,
-    block_bytes: int,
-    block_items: int = BLOCK_ITEMS,
-    *,
-    columns: NDArray[np.int32] | None = None,
-) -> Plan:
+def plan(supports: Supports, itemsize: int, block_bytes: int, block_items: int = BLOCK_ITEMS) -> Plan:
     """Blocks of related columns, so that a block needs the Gram of few items and fits in ``block_bytes``.
 
     The parent of an item is its best more popular neighbour; walking these trees keeps relatives together. Half of the
-    memory is for the rows of popular items, which most blocks need, the other half for those of one block. If only
-    some ``columns`` are to be solved, only the rows they need are held.
+    memory is for the rows of popular items, which most blocks need, the other half for those of one block.
     """
     m = len(supports.parent)
     room = bytes_of_rows(supports.below, itemsize)
@@ -61,10 +53,6 @@ def plan(
     ends, sizes = np.empty(m + 1, dtype=np.int64), np.empty(m + 1, dtype=np.int64)
     child, sibling = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
     _kernels.column_layout.family_order(supports.parent, child, sibling, order)
-    if columns is not None:
-        wanted = np.zeros(m, dtype=bool)
-        wanted[columns] = True
-        order, n_head = order[wanted[order]], 0
     n = _kernels.column_layout.cut_blocks(
         order, supports.ptr, supports.rows, n_head, room, max(block_bytes // 2, 1), block_items, ends, sizes
     )

@@ -17,6 +17,7 @@ from offdiag._kernels import parallel
 from offdiag.gramian.sparse import SparseGram
 from offdiag.progress import Progress
 from offdiag.solvers import Doubles, Ints, popularity_order
+from offdiag.solvers.gram_triangles import Triangles
 from offdiag.solvers.support import ALONE, Groups, Supports, find_supports
 
 RANGES = 32  # of rows per thread, for work that only reads rows
@@ -72,7 +73,7 @@ def choose(
     groups: Groups = ALONE,
     progress: Progress | None = None,
 ) -> Supports:
-    """The k neighbours of all items, or of some (ascending): the others then have an empty support."""
+    """The k neighbours of all items; or of some (ascending) and an empty support for the others, without ``below``."""
     m = data.n_items
     wanted = np.arange(m, dtype=np.int32) if items is None else items
 
@@ -87,23 +88,21 @@ def choose(
     lengths, all_parents = np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int32)
     lengths[items], all_parents[items] = np.diff(found.ptr), found.parent
     ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return Supports(ptr, found.rows, found.values, all_parents, data.below(), groups)
+    return Supports(ptr, found.rows, found.values, all_parents, found.below[:0], groups)
 
 
-def touched(G: SparseGram, changed: Ints, before: Doubles, after: Doubles, k: int) -> NDArray[np.bool_]:
-    """Which columns have to be solved again when G changed only at pairs of ``changed`` items.
+class StoredTriangles(Triangles):
+    """Triangles whose rows are in memory already."""
 
-    ``before`` and ``after`` are diag(H), in catalogue order. Column i solves H[S, S] β = G[S, i]: it stays the same
-    unless its support S contains, or contained, a changed item, or i itself changed.
-    """
-    m = G.n_items
-    marked, out = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
-    marked[changed] = True
-    with np.errstate(divide="ignore"):
-        merit_before, merit = 1 / before, 1 / after
+    data: RankedGram
 
-    def work(lo: int, hi: int) -> None:
-        _kernels.sparse_gram_rows.may_change(G.indptr, G.indices, G.values, marked, merit_before, merit, k, lo, hi, out)
+    def __init__(self, data: RankedGram, dtype: Any) -> None:
+        super().__init__(data, np.zeros(0, dtype=np.int64), dtype)
 
-    parallel.run_parallel(work, parallel.ranges(m, RANGES * parallel.n_threads()))
-    return out
+    def _named(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        return self.data.order[rows]
+
+    def _rows(self, items: NDArray[np.int32]) -> tuple[NDArray[Any], ...]:
+        G = self.data.G
+        begin, end = G.indptr[items], G.indptr[items + 1]
+        return begin, end, begin, end, G.indices, G.values

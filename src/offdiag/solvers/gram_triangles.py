@@ -43,15 +43,30 @@ def plan(supports: Supports, itemsize: int, block_bytes: int) -> Plan:
         return rows
     if rows.passes <= 1 and filled[-1] > LARGER * rows.row_bytes:
         return rows
+    blocks = cut(filled, block_bytes)
+    if len(blocks) > rows.passes:
+        return rows
+    return Plan(blocks, 0, rows.row_bytes, float(len(blocks)), by_column=True)
+
+
+def plan_some(supports: Supports, itemsize: int, block_bytes: int) -> Plan:
+    """Blocks of triangles of the columns that have a support."""
+    k = np.diff(supports.ptr)
+    columns = np.flatnonzero(k).astype(np.int32)
+    k = k[columns]
+    blocks = cut(np.cumsum(itemsize * k * (k - 1) // 2 + PLACE_BYTES * k), block_bytes)
+    return Plan([columns[block] for block in blocks], 0, by_column=True)
+
+
+def cut(filled: Ints, block_bytes: int) -> list[NDArray[np.int32]]:
+    """Consecutive columns that fit in this many bytes together, or one that takes more."""
     blocks, begin = [], 0
-    while begin < len(k):
+    while begin < len(filled):
         before = filled[begin - 1] if begin else 0
         end = max(int(np.searchsorted(filled, before + block_bytes, side="right")), begin + 1)
         blocks.append(np.arange(begin, end, dtype=np.int32))
         begin = end
-    if len(blocks) > rows.passes:
-        return rows
-    return Plan(blocks, 0, rows.row_bytes, float(len(blocks)), by_column=True)
+    return blocks
 
 
 @dataclass(eq=False)
@@ -76,18 +91,18 @@ class Triangles:
         if self.start[-1] > len(self.values):
             del self.values
             self.values = np.empty(self.start[-1], dtype=self.dtype)
-        holder_ptr = np.zeros(len(self.below) + 1, dtype=np.int64)
-        _kernels.column_layout.count_holders(begin, size, supports.rows, holder_ptr)
+        rows = self._named(supports.rows)
+        holder_ptr = np.zeros(self.data.n_items + 1, dtype=np.int64)
+        _kernels.column_layout.count_holders(begin, size, rows, holder_ptr)
         holders, places = np.empty(size.sum(), dtype=np.int32), np.empty(size.sum(), dtype=np.int32)
-        _kernels.column_layout.fill_holders(begin, size, supports.rows, holder_ptr[:-1].copy(), holders, places)
+        _kernels.column_layout.fill_holders(begin, size, rows, holder_ptr[:-1].copy(), holders, places)
         needed = np.flatnonzero(np.diff(holder_ptr)).astype(np.int32)
         tasks = parallel.ranges(len(needed), -(-len(needed) // ROWS_AT_ONCE))
 
         def fill(first: int, last: int) -> None:
             items = needed[first:last]
-            row = self._counted(items)
             _kernels.column_solves.fill_triangles(
-                items, 0, len(items), *row, holder_ptr, holders, places, begin, size, supports.rows, self.start,
+                items, 0, len(items), *self._rows(items), holder_ptr, holders, places, begin, size, rows, self.start,
                 self._zeros(), self.values,
             )  # fmt: skip
 
@@ -98,16 +113,20 @@ class Triangles:
         nothing = np.empty(0, dtype=np.int64)
         return nothing.astype(np.int32), self.start, nothing, nothing.astype(np.uint32), self.values
 
-    def _counted(self, items: NDArray[np.int32]) -> tuple[NDArray[Any], ...]:
-        """The rows of these items as in a Shelf."""
+    def _named(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Items of supports, as the rows of the Gram call them."""
+        return rows
+
+    def _rows(self, items: NDArray[np.int32]) -> tuple[NDArray[Any], ...]:
+        """The rows of these items as in a Shelf: where each begins and ends, and the same for its columns."""
         ptr, column_ptr = (np.concatenate([[0], np.cumsum(sizes[items])]) for sizes in (self._numbers, self._listed))
         columns, values = np.empty(column_ptr[-1], dtype=np.uint32), np.empty(ptr[-1], dtype=self.dtype)
         self.data.count_rows(items, 0, len(items), ptr, column_ptr, columns, values)
-        return ptr, column_ptr, columns, values
+        return ptr[:-1], ptr[1:], column_ptr[:-1], column_ptr[1:], columns, values
 
     def _zeros(self) -> NDArray[Any]:
         """A row of zeros for this thread, which every loop leaves as it was."""
         if not hasattr(self._room, "row"):
-            self._room.row = np.zeros(len(self.below), dtype=self.dtype)
+            self._room.row = np.zeros(self.data.n_items, dtype=self.dtype)
         row: NDArray[Any] = self._room.row
         return row

@@ -174,15 +174,16 @@ def solve(
     plan: Plan,
     *,
     kept: Kept | None = None,
+    held: Shelf | Triangles | None = None,
     steps: float = STEPS,
     progress: Progress | None = None,
 ) -> Doubles:
     """Replace the values of the supports by β, block by block; returns G_iS·β of each item i.
 
-    Blocks found in ``kept`` are taken from there; the others are stored in it as they finish.
+    Blocks found in ``kept`` are taken from there; the others are stored in it as they finish. ``held`` is what rows of
+    the Gram are read into, as the plan demands.
     """
     explained = np.zeros(len(H))
-    held: Shelf | Triangles | None = None
     reported = ColumnProgress(progress, len(H))
     for number, items in enumerate(plan.blocks):
         found = kept.restore(number, items) if kept else None
