@@ -65,6 +65,33 @@ def test_vectors_have_the_neighbours_of_sparse_rows(monkeypatch):
     np.testing.assert_allclose(found.grams, expected.grams, atol=1e-12)
 
 
+def test_sizes_that_follow_from_features_change_what_new_items_get():
+    """Half of the items have a feature of which little is chosen; who is like whom says nothing about that."""
+    rng = np.random.default_rng(7)
+    tastes = features(rng, 400, 12, 0.3)
+    rare = sparse.csr_array((np.arange(400) % 2 * 1.0)[:, None])
+    F, kinds = sparse.csr_array(sparse.hstack([tastes, rare * 0.05])), np.repeat([0, 1], [12, 1])
+    some = sample(rng, tastes, 1 + rng.random((60, 12)))
+    some = solver.Sample(some.held, some.histories, some.scores * np.where(np.arange(400) % 2, 0.1, 1.0), some.unit)
+    length = solver._lengths(some.scores)
+    choice = solver.choose(F, some, length, kinds)
+    assert choice.sized > 0
+    f = sparse.csr_array(sparse.hstack([tastes[[0, 0]], np.array([[0.0], [0.05]])]))
+    common, seldom = (solver.place(F, f, some, kinds).columns @ some.scores.T).mean(axis=1)
+    assert common > 1.3 * seldom
+
+
+def test_agreements_are_correlations_of_the_sums():
+    rng = np.random.default_rng(9)
+    F = features(rng, 60, 5)
+    trial = solver._Trial(F, sample(rng, F, rng.random((20, 5))), np.ones(60), np.zeros(5, dtype=np.int64))
+    scores, direct = (solver._centred(rng.random(trial.own.shape)) for _ in range(2))
+    sums = [scores + w * direct for w in solver.DIRECT]
+    expected = [np.vdot(one, trial.own) / np.linalg.norm(one) / np.linalg.norm(trial.own) for one in sums]
+    np.testing.assert_allclose(trial._agreements(scores, direct), expected, rtol=1e-9)
+    assert not trial._agreements(scores * 0, direct * 0).any()
+
+
 def test_strongest_entries_are_those_of_the_dense_rows():
     rng = np.random.default_rng(1)
     K = sparse.csr_array(rng.standard_normal((6, 12)) * (rng.random((6, 12)) < 0.6))
@@ -152,8 +179,8 @@ def test_a_few_items_or_none_with_features_are_placed_without_choices():
 def test_columns_have_the_lengths_of_the_items_they_are_mixed_of():
     like = sparse.csr_array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]])
     length = np.array([1.0, 2.0, 16.0])
-    found = solver.with_lengths(like, length).toarray()
     log = np.log(length)
+    found = solver.with_lengths(like, length, solver._predicted(like, log)).toarray()
     predicted = np.exp(log.mean() + like @ (log - log.mean()))
     np.testing.assert_allclose(found, np.sqrt(predicted)[:, None] * like.toarray() / np.sqrt(length))
     np.testing.assert_allclose(found[0, 0], 1.0)

@@ -29,7 +29,19 @@ def weights(kind, m, dtype="float64"):
 def test_mixed_columns_are_those_of_the_dense_twin(kind):
     W = weights(kind, 9)
     R = sparse.csr_array(RNG.random((4, 9)) * (RNG.random((4, 9)) < 0.5))
-    np.testing.assert_allclose(mix_columns(W, R), R.toarray() @ W.toarray().T, atol=1e-10)
+    np.testing.assert_allclose(mix_columns(W, R), W.toarray() @ R.toarray().T, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_packed_columns_are_mixed_band_by_band(monkeypatch, dtype):
+    monkeypatch.setattr("offdiag.weights.grown.BAND_BYTES", 0)
+    packed = weights("packed", 75, dtype)
+    W = Packed(packed.C, packed.scale, RNG.random(75).astype(dtype))
+    R = sparse.csr_array(RNG.random((6, 75)) * (RNG.random((6, 75)) < 0.2))
+    found = mix_columns(W, R)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, W.toarray() @ R.toarray().T, atol=1e-5 if dtype == "float32" else 1e-12)
+    assert not mix_columns(W, sparse.csr_array((2, 75))).any()
 
 
 def test_fitted_scores_keep_every_bit_and_new_ones_follow_the_formula():

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from offdiag import checks, memory, notebook, tables, wording
-from offdiag._kernels import parallel
 from offdiag.data.features import Features, check_features, same_columns, united
 from offdiag.data.ids import positions
 from offdiag.data.read_features import read_features
@@ -286,39 +285,28 @@ def _added(
     placed = solver.place(F, f, _sample(base, popularity[:m], F), kinds)
     like = solver.strongest(placed.like, LIKE)
     added = np.flatnonzero(np.diff(like.indptr))
-    rows = mix_columns(base, placed.columns)
-    _add(rows, placed.direct)
-    rows = rows if len(added) == n else rows[added]
+    into = mix_columns(base, placed.columns)
+    _add(into, placed.direct)
+    into = into if len(added) == n else into[:, added]
     if boost != 1:
-        rows *= base.dtype.type(boost)
-    parts = sparse.csr_array(like[added]), _transposed(rows)
+        into *= base.dtype.type(boost)
+    parts = sparse.csr_array(like[added]), into
     if isinstance(W, Grown):
         parts = sparse.csr_array(sparse.vstack([W.like, parts[0]])), np.concatenate([W.into, parts[1]], axis=1)
     return (grow(base, *parts) if parts[0].shape[0] else W), added
 
 
-def _transposed(rows: NDArray[Any]) -> NDArray[Any]:
-    """A copy, on all cores: NumPy's own takes as long as the mixtures."""
-    out = np.empty(rows.shape[::-1], dtype=rows.dtype)
-
-    def copy(first: int, last: int) -> None:
-        out[first:last] = rows[:, first:last].T
-
-    parallel.run_parallel(copy, parallel.ranges(len(out), -(-len(out) // 512)))
-    return out
-
-
-def _add(rows: NDArray[Any], direct: sparse.csr_array) -> None:
-    """In place, where direct has entries: as a dense matrix it would be as large as the rows."""
+def _add(into: NDArray[Any], direct: sparse.csr_array) -> None:
+    """In place, where direct (new × known) has entries: as a dense matrix it would be as large as the columns."""
     direct.sum_duplicates()
     place = np.repeat(np.arange(direct.shape[0]), np.diff(direct.indptr))
-    rows[place, direct.indices] += direct.data.astype(rows.dtype)
+    into[direct.indices, place] += direct.data.astype(into.dtype)
 
 
 def _sample(W: Weights, popularity: NDArray[np.float64], F: sparse.csr_array) -> solver.Sample:
     """Known items to treat as new, and what the weights say about them: nothing here depends on single users."""
     held = solver.held_out(F, popularity)
-    items = np.arange(W.shape[0])
-    largest = [float(W.column(items, item).max()) for item in held.tolist()]
+    one_each = sparse.csr_array((np.ones(len(held)), held, np.arange(len(held) + 1)), shape=(len(held), W.shape[0]))
+    largest = mix_columns(W, one_each).max(axis=0, initial=0)
     X = solver.typical_histories(popularity, held)
-    return solver.Sample(held, X, np.asarray(X @ W, dtype=np.float64), float(np.mean(largest)) if largest else 0.0)
+    return solver.Sample(held, X, np.asarray(X @ W, dtype=np.float64), float(largest.mean()) if len(held) else 0.0)

@@ -7,29 +7,32 @@ Cost      one sparse product of features, and a system of ``NEAREST`` unknowns f
 Equals    with power 1 and all items as neighbours, ridge regression of the columns of W on the features, at f.
 
 Columns of popular items are long, whatever their features. So directions and lengths are predicted apart: columns enter
-the mixture divided by length^½, and the mixture is multiplied by the predicted length^½, from the same k.
+the mixture divided by length^½, and the mixture is multiplied by the predicted length^½: from the same k, or from all
+items (``new_sizes``), or half from each.
 
-Power, ridge, direct and what each kind of feature counts for (K = Σ weight·K_kind) are those that suit known items
-best: some are held out and treated as new. No user is needed for that: what is compared are scores for random histories
-of popular items. From the scores of each history their mean is taken off, since only their order matters.
+Power, ridge, direct, that share and what each kind of feature counts for (K = Σ weight·K_kind) are those that suit
+known items best: some are held out and treated as new. No user is needed for that: what is compared are scores for
+random histories of popular items. From the scores of each history their mean is taken off, since only their order
+matters.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import product
 
 import numpy as np
 from scipy import sparse
 
 from offdiag._kernels import parallel
-from offdiag.solvers import Doubles, Ints, blas
+from offdiag.solvers import Doubles, Ints, blas, new_sizes
 
 NEAREST = 100  # known items that a new one may be like
 AT_ONCE = 64  # new items that a thread compares with all known ones
 DENSE = 0.1  # share of features above 0 from which dense products are faster
 HELD_OUT = 256  # known items treated as new
 POWERS, RIDGES, DIRECT = (1, 2, 4), (0.1, 0.5, 2.0), (0.0, 2.0, 4.0, 8.0)  # tried on held-out items
+SIZED = (0.0, 0.5, 1.0)  # share of the size that is predicted from all items
 STEP, ROUNDS, TRIALS = 3.0, 3, 40  # the weight of a kind grows or shrinks by the step, in rounds over all kinds
 GAIN = 1e-3  # of the agreement, for a step to be taken
 HISTORIES, LONG = 512, 20  # random histories, and their items
@@ -45,6 +48,7 @@ class Choice:
     direct: float = 0.0  # weight of the items that a new one is like, in a history, in the unit of W
     agreement: float = -1.0  # correlation of predicted scores with those of the known items
     kinds: tuple[float, ...] = (1.0,)  # what each kind of feature counts for
+    sized: float = 0.0  # share of the size that is predicted from all items
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,16 +82,12 @@ class Neighbours:
 
     def mixture(self, power: int, ridge: float) -> sparse.csr_array:
         """k of each item, by rows."""
-        H = _raised(self.grams, power)
-        at = np.arange(H.shape[1])
-        H[:, at, at] += ridge
-        kappa, k = _raised(self.products, power)[:, :, None], np.empty_like(self.products)
+        from offdiag._kernels import nearest_items
 
-        def solve(first: int, last: int) -> None:
-            k[first:last] = np.linalg.solve(H[first:last], kappa[first:last])[:, :, 0]
-
-        with blas.one_thread():  # its threads would wait for each other in systems as small as these
-            parallel.run_parallel(solve, parallel.ranges(len(k), parallel.n_threads()))
+        k = np.empty_like(self.products)
+        run = (self.grams, self.products, power, ridge)
+        tasks = parallel.ranges(len(k), 4 * parallel.n_threads())
+        parallel.run_parallel(nearest_items.solve, [(*run, first, last, k) for first, last in tasks])
         row, place = np.nonzero(self.sets >= 0)
         return sparse.csr_array((k[row, place], (row, self.sets[row, place])), shape=(len(k), self.known))
 
@@ -102,7 +102,11 @@ def place(F: sparse.csr_array, f: sparse.csr_array, sample: Sample, kinds: Ints 
     choice = choose(F, sample, length, kinds)
     share = _shares(F, choice.kinds, kinds)
     like = neighbours(_scaled(F, share), _scaled(f, share)).mixture(choice.power, choice.ridge)
-    return Placement(with_lengths(like, length), like * choice.direct, like, choice)
+    log = np.log(length)
+    predicted = _predicted(like, log)
+    if choice.sized:
+        predicted += choice.sized * (log.mean() + new_sizes.fit(F, kinds, log).of(f, kinds) - predicted)
+    return Placement(with_lengths(like, length, predicted), like * choice.direct, like, choice)
 
 
 def choose(F: sparse.csr_array, sample: Sample, length: Doubles, kinds: Ints) -> Choice:
@@ -111,7 +115,7 @@ def choose(F: sparse.csr_array, sample: Sample, length: Doubles, kinds: Ints) ->
     trial = _Trial(F, sample, length, kinds)
     if not len(sample.held) or not trial.own.any():
         return Choice(kinds=(1.0,) * n)
-    grid = [(power, ridge, direct) for power, ridge in product(POWERS, RIDGES) for direct in DIRECT]
+    grid = list(product(POWERS, RIDGES))
     best = trial.best((1.0,) * n, grid)
     left = TRIALS if n > 1 else 0
     for _ in range(ROUNDS):
@@ -121,7 +125,7 @@ def choose(F: sparse.csr_array, sample: Sample, length: Doubles, kinds: Ints) ->
             while taken and left:
                 left -= 1
                 weights = tuple(w * step if one == kind else w for one, w in enumerate(best.kinds))
-                found = trial.best(weights, [(best.power, best.ridge, best.direct / sample.unit)])
+                found = trial.best(weights, [(best.power, best.ridge)])
                 if taken := found.agreement > best.agreement + GAIN:
                     best = found
         if best.kinds == before.kinds:
@@ -134,51 +138,68 @@ class _Trial:
     """Held-out items as if they were new: how well settings predict their scores."""
 
     def __init__(self, F: sparse.csr_array, sample: Sample, length: Doubles, kinds: Ints) -> None:
-        self.F, self.sample, self.length, self.kinds = F, sample, length, kinds
+        self.F, self.sample, self.length, self.kinds, self.log = F, sample, length, kinds, np.log(length)
         self.own = _centred(sample.scores[:, sample.held].T)  # (held, h)
         self.by_item = np.ascontiguousarray(sample.scores.T, dtype=np.float32)  # sparse products would copy it
+        others = np.delete(np.arange(F.shape[0]), sample.held)
+        known = new_sizes.fit(sparse.csr_array(F[others]), kinds, self.log[others])
+        self.sizes = self.log.mean() + known.of(sparse.csr_array(F[sample.held]), kinds)
 
-    def best(self, weights: tuple[float, ...], grid: list[tuple[int, float, float]]) -> Choice:
-        """The best settings of a grid of powers, ridges and weights of direct, with these weights of kinds."""
-        held, unit, own = self.sample.held, self.sample.unit, self.own
+    def best(self, weights: tuple[float, ...], grid: list[tuple[int, float]]) -> Choice:
+        """The best settings of a grid of powers and ridges, with these weights of kinds."""
+        held = self.sample.held
         F = _scaled(self.F, _shares(self.F, weights, self.kinds))
         near = neighbours(F, sparse.csr_array(F[held]), without=held)
         best = Choice(kinds=weights)
-        for (power, ridge), group in groupby(grid, key=lambda one: one[:2]):
+        for power, ridge in grid:
             like = near.mixture(power, ridge)
-            mixed = with_lengths(like, self.length).astype(np.float32) @ self.by_item
-            direct = (like @ self.sample.histories.T).toarray() * unit
-            for _, _, weight in group:
-                found = _centred(mixed + weight * direct)
-                size = float(np.sqrt((found * found).sum() * (own * own).sum()))
-                agreement = float((found * own).sum()) / size if size else 0.0
-                if agreement > best.agreement:
-                    best = Choice(power, ridge, weight * unit, agreement, weights)
+            predicted = _predicted(like, self.log)
+            mixed = with_lengths(like, self.length, predicted).astype(np.float32) @ self.by_item
+            direct = _centred((like @ self.sample.histories.T).toarray() * self.sample.unit)
+            for sized in SIZED:
+                scores = _centred(mixed * np.exp(EVEN * sized * (self.sizes - predicted))[:, None])
+                agreements = self._agreements(scores, direct)
+                # Direct says little of random histories, and more of those who chose an item because it is like others.
+                last = int(np.flatnonzero(agreements >= agreements.max() - GAIN)[-1])
+                if agreements[last] > best.agreement:
+                    found = float(agreements[last])
+                    best = Choice(power, ridge, DIRECT[last] * self.sample.unit, found, weights, sized)
         return best
+
+    def _agreements(self, scores: Doubles, direct: Doubles) -> Doubles:
+        """The correlation of scores + w·direct with the items' own scores, for each w of DIRECT."""
+        own, w = self.own, np.array(DIRECT)
+        common = _inner(scores, own) + w * _inner(direct, own)
+        squares = _inner(scores, scores) + 2 * w * _inner(scores, direct) + w * w * _inner(direct, direct)
+        size = np.sqrt(np.maximum(squares, 0) * _inner(own, own))
+        found: Doubles = np.divide(common, size, out=np.zeros(len(w)), where=size > 0)
+        return found
 
 
 def neighbours(F: sparse.csr_array, f: sparse.csr_array, without: Ints | None = None) -> Neighbours:
     """The nearest of the known items; those in ``without`` are not among them."""
-    from offdiag._kernels import feature_grams
+    from offdiag._kernels import feature_grams, nearest_items
 
     n, m = f.shape[0], F.shape[0]
     nearest = min(NEAREST, m)
     sets, products = np.empty((n, nearest), dtype=np.int64), np.empty((n, nearest))
     full = F.toarray() if F.nnz > DENSE * F.shape[0] * F.shape[1] else None
-    by_feature = sparse.csr_array(F.T)
+    by_feature = F.tocsc()
 
     def compare(first: int, last: int) -> None:
-        part = f[first:last]
-        similar = part.toarray() @ full.T if full is not None else (part @ by_feature).toarray()
+        if full is not None:
+            similar = f[first:last].toarray() @ full.T
+        else:
+            similar = np.empty((last - first, m))
+            columns = by_feature.indptr, by_feature.indices, by_feature.data
+            nearest_items.similar(f.indptr, f.indices, f.data, *columns, first, last, similar)
         if without is not None:
             similar[:, without] = 0
-        sets[first:last] = np.sort(np.argpartition(-similar, nearest - 1, axis=1)[:, :nearest], axis=1)
-        products[first:last] = np.take_along_axis(similar, sets[first:last], axis=1)
+        nearest_items.largest(similar, sets[first:last], products[first:last])
 
     if nearest:
         with blas.one_thread():
             parallel.run_parallel(compare, parallel.ranges(n, -(-n // AT_ONCE)))
-    sets[products <= 0] = -1
     grams = np.empty((n, nearest, nearest))
     tasks = parallel.ranges(n, 4 * parallel.n_threads())
 
@@ -192,16 +213,21 @@ def neighbours(F: sparse.csr_array, f: sparse.csr_array, without: Ints | None = 
 
     with blas.one_thread():
         parallel.run_parallel(multiply, tasks)
-    return Neighbours(sets, np.where(sets >= 0, products, 0.0), grams, m)
+    return Neighbours(sets, products, grams, m)
 
 
-def with_lengths(like: sparse.csr_array, length: Doubles) -> sparse.csr_array:
-    """The mixture with lengths predicted apart: their logarithm, by the same mixture around its mean."""
-    log = np.log(length)
-    predicted = log.mean() + like @ (log - log.mean())
+def with_lengths(like: sparse.csr_array, length: Doubles, predicted: Doubles) -> sparse.csr_array:
+    """The mixture with lengths predicted apart, as logarithms."""
     found = like.copy()
     found.data = found.data * length[found.indices] ** -EVEN
     found.data *= np.repeat(np.exp(EVEN * predicted), np.diff(found.indptr))
+    return found
+
+
+def _predicted(like: sparse.csr_array, log: Doubles) -> Doubles:
+    """The logarithms of lengths by the same mixture, around their mean."""
+    mean = log.mean() if len(log) else 0.0
+    found: Doubles = mean + like @ (log - mean)
     return found
 
 
@@ -239,22 +265,18 @@ def typical_histories(
     return X
 
 
-def _raised(A: Doubles, power: int) -> Doubles:
-    """A copy of A to a power of two, entry by entry; NumPy's own takes ten times as long at 4."""
-    out = A.copy()
-    for _ in range(power.bit_length() - 1):
-        out *= out
-    return out
-
-
 def _centred(S: Doubles) -> Doubles:
     """Scores (items × histories) less the mean of each history."""
     return np.ascontiguousarray(S - S.sum(axis=0) / max(len(S), 1))
 
 
+def _inner(A: Doubles, B: Doubles) -> float:
+    return float(np.vdot(A, B))
+
+
 def _lengths(S: Doubles) -> Doubles:
     """The usual size of each item's scores; those of hardly any are raised to the hundredth part of all."""
-    length: Doubles = np.sqrt(np.mean(S * S, axis=0))
+    length: Doubles = np.sqrt(np.einsum("ij,ij->j", S, S) / max(len(S), 1))
     positive = length[length > 0]
     return np.maximum(length, np.quantile(positive, 0.01)) if len(positive) else np.ones_like(length)
 

@@ -17,6 +17,7 @@ from offdiag.weights.protocol import Floats, Ints, Tile, Weights
 from offdiag.weights.tiles import KINDS, Tiled
 
 COLUMNS_AT_ONCE = 512
+BAND_BYTES = 8 << 20  # of weights for each thread, which all sums read again: they stay in the last-level cache
 SHOWN = 5  # items that a new one is like, as a reason
 
 
@@ -177,21 +178,50 @@ def grow(base: Weights, like: sparse.csr_array, into: Floats) -> Grown:
 
 
 def mix_columns(W: Weights, R: sparse.csr_array) -> Floats:
-    """R Wᵀ: row r is the sum of the columns of W, each times its weight in row r of R."""
-    if isinstance(W, Packed):  # symmetric but for the scale of its columns: sums of columns are sums of rows
-        one, none = np.ones_like(W.scale), np.zeros_like(W.own)
-        scaled = sparse.csr_array((R.data * W.scale[R.indices], R.indices, R.indptr), shape=R.shape)
-        out: Floats = scaled.astype(W.dtype) @ Packed(W.C, one, none)
-        own = sparse.csr_array((R.data * W.own[R.indices], R.indices, R.indptr), shape=R.shape)
-        if W.own.any():
-            out += np.asarray(own.toarray(), dtype=W.dtype)
-        return out
-    m = W.shape[0]
-    out = np.zeros((R.shape[0], m), dtype=W.dtype)
+    """W Rᵀ: column r is the sum of the columns of W, each times its weight in row r of R."""
+    if isinstance(W, Packed):
+        return _mix_packed(W, R)
+    out = np.zeros((R.shape[0], W.shape[0]), dtype=W.dtype)
     by_column = sparse.csc_array(R.astype(W.dtype))
-    for lo in range(0, m, COLUMNS_AT_ONCE):
-        hi = min(lo + COLUMNS_AT_ONCE, m)
+    for lo in range(0, W.shape[0], COLUMNS_AT_ONCE):
+        hi = min(lo + COLUMNS_AT_ONCE, W.shape[0])
         if by_column.indptr[hi] > by_column.indptr[lo]:
             part: Floats = by_column[:, lo:hi] @ W.columns(lo, hi)
             out += part
+    return np.ascontiguousarray(out.T)
+
+
+def _mix_packed(W: Packed, R: sparse.csr_array) -> Floats:
+    """The same from C, which is symmetric: of a band of its columns, the rows that R needs are added up.
+
+    Unlike a list, every sum needs a hundred rows, so a band is as narrow as the cache demands.
+    """
+    from offdiag._kernels import parallel, topk
+
+    m, n = W.shape[0], R.shape[0]
+    out = np.empty((m, n), dtype=W.dtype)
+    counts = np.bincount(R.indices, minlength=m)
+    rows = np.flatnonzero(counts)
+    places = np.empty(len(rows), dtype=np.int64)
+    places[np.argsort(-counts[rows], kind="stable")] = np.arange(len(rows))
+    place_of = np.zeros(m, dtype=np.uint32)
+    place_of[rows] = places
+    used, shares = place_of[R.indices], (R.data * W.scale[R.indices]).astype(W.dtype)
+    C = Packed(W.C, np.ones_like(W.scale), np.zeros_like(W.own))
+    width = max(16, BAND_BYTES // (max(len(rows), 1) * W.dtype.itemsize))
+
+    def mix(first: int, last: int) -> None:
+        band = np.empty(len(rows) * width, dtype=W.dtype)
+        for lo in range(first, last, width):
+            hi = min(lo + width, last)
+            part = band[: len(rows) * (hi - lo)].reshape(len(rows), hi - lo)
+            C.tile(rows, places, lo, hi, part, 0, len(rows))
+            sums = np.empty((n, hi - lo), dtype=W.dtype)
+            topk.score_tile(R.indptr, used, shares, part, 0, hi - lo, 0, sums)
+            out[lo:hi] = sums.T
+
+    parallel.run_parallel(mix, parallel.ranges(m, 4 * parallel.n_threads()))
+    if W.own.any():
+        place = np.repeat(np.arange(n), np.diff(R.indptr))
+        np.add.at(out, (R.indices, place), (R.data * W.own[R.indices]).astype(W.dtype))
     return out
