@@ -113,6 +113,17 @@ def test_a_model_of_order_needs_an_order_and_all_columns(fit, fails, untouched, 
         assert "'at'" in untouched(*call)
 
 
+def test_lines_of_ids_are_followed_and_forgotten_in_their_order(text_of, fails, folder):
+    settings = ["--mix", "0.2", "--l2", "2", "--dropout", "0.2", "--decay", "0.7", "--history-decay", "0.8"]
+    (folder / "log.txt").write_text("1 4 5 6\n2 5 6\n3 6 5 4\n")
+    (folder / "gone.txt").write_text("3 6 5 4\n")
+    lines = ["--format", "sequence"]
+    text_of("fit", "log.txt", "--out", "model.od", "--model", "next-item", "--updatable", *settings, *lines)
+    assert "--format 'sequence'" in fails("forget", "model.od", "--users", "gone.txt")  # a table has no order
+    text_of("forget", "model.od", "--users", "gone.txt", *lines)
+    assert od.load("model.od").n_users_ == 2
+
+
 def test_a_model_with_features_follows_the_log(text_of, fit, folder, rows):
     items = sorted({item for _, item, *_ in rows})
     lines = [f"{item},kind {place % 3}" for place, item in enumerate([*items, "A brand new thing"])]

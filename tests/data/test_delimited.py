@@ -28,6 +28,17 @@ def test_a_first_line_of_numbers_is_data(tmp_path):
     assert entries(read(path, user=1, item=0)) == {(242, 196): 1, (302, 186): 1}
 
 
+def test_lines_of_ids_are_not_taken_for_a_table_of_two_columns(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("1 4 5 6\n2 4 5\n")
+    with pytest.raises(od.OffdiagError, match="received 4 and 3; give format='sequence'"):
+        od.read(path)
+    assert od.read(path, format="adjacency").nnz == 5
+    assert od.read(path, user=0, item=1).nnz == 2
+    path.write_text("1,4,7\n2,4,\n3,5,8,\n")  # empty fields at the end of a line are no ids
+    assert od.read(path).nnz == 3
+
+
 def test_words_above_numbers_are_a_header_also_when_positions_are_given(tmp_path):
     path = write(tmp_path / "t.csv", "who,what\n1,2\n")
     assert entries(read(path, user=0, item=1)) == {(1, 2): 1}

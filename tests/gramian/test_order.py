@@ -92,7 +92,7 @@ def test_threads_and_bands_do_not_change_a_bit(monkeypatch):
     one = count_order(sequences, m, Ageing(0.8))
     monkeypatch.setattr(parallel, "n_threads", lambda: 1)
     monkeypatch.setattr(item_bands, "SMALL_BAND", 64)
-    monkeypatch.setattr(order, "LEAST_ROWS", 3)
+    monkeypatch.setattr(order, "LEAST_NUMBERS", 3)
     reported = []
     other = count_order(sequences, m, Ageing(0.8), progress=lambda *report: reported.append(report))
     assert one.A.tobytes() == other.A.tobytes()

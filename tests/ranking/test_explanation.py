@@ -35,6 +35,14 @@ def test_contributions_of_long_histories_sum_exactly_in_float64():
         assert parts.sum() == reasons.score == sum(parts.tolist()) == sum(parts[::-1].tolist()) == math.fsum(parts)
 
 
+def test_one_history_with_times_may_be_given_as_it_is():
+    _, model = groceries()
+    dated = [("apple", 1), ("bread", 4)]
+    one, other = (model.explain(given, "date", history_half_life=3) for given in (dated, [dated]))
+    assert one.score == other.score
+    assert dict(zip(one.items, one.age_weights, strict=True)) == {"apple": 0.5, "bread": 1.0}
+
+
 def test_an_explanation_has_the_titles_of_the_catalogue():
     _, model = groceries()
     assert "title" not in model.explain(["apple"], "date").to_polars().columns

@@ -53,6 +53,7 @@ _FLAGS = {
 _OPTIONS = (
     "user", "item", "value", "time", "event", "format", "separator", "encoding", "header", "table", "missing",
     "negative", "decimal", "date_format", "where", "action", "weights",
+    "history_decay",
 )  # fmt: skip
 
 

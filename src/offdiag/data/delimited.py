@@ -101,6 +101,8 @@ def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Lay
     if plain or (_has_header(first, second, columns.values()) if options.header is None else options.header):
         return _Layout(chosen, True, plain or first, find_columns(plain or first, columns, name))
     names = [f"column_{i + 1}" for i in range(len(first))]
+    if columns["user"] == "user" and columns["item"] == "item":
+        _check_columns(lines, chosen, name)
     for position, role in enumerate(("user", "item")):
         if columns[role] == role:
             columns[role] = position
@@ -111,6 +113,18 @@ def _layout(lines: list[str], roles: Roles, options: Options, name: str) -> _Lay
             f"its first line is {lines[0][:60]!r}"
         )
     return _Layout(chosen, False, names, find_columns(names, columns, name))
+
+
+def _check_columns(lines: list[str], separator: str, name: str) -> None:
+    """Lines of ids would be read as a table of their first two; whoever names the columns means a table."""
+    rows = [_fields(line, separator) for line in lines[:1000] if '"' not in line]  # a quoted field may span lines
+    for row in rows:
+        if len(row) != len(rows[0]) and sum(map(bool, row)) != sum(map(bool, rows[0])):
+            raise OffdiagError(
+                f"expected as many columns in every line of {name}, received {len(rows[0])} and {len(row)}; give "
+                "format='sequence' if the lines are `user item item …` in order, 'adjacency' if in any order, 'baskets' "
+                "if they are `item item …`, or user=0 and item=1 to read two columns only"
+            )
 
 
 def _separator(first: str, options: Options, name: str) -> str:

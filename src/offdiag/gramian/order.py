@@ -4,7 +4,7 @@ Each event but the first of a user is one example: its target y is that event, i
 weighted by age. Both sums are over users, so like a Gram they can be added and subtracted.
 
 Cost    at most n_u² additions for a user with n_u events, fewer where the weight of distant events vanishes
-Memory  m(m+1)/2 numbers for A and m² for K; a sixteenth of K while counting, and with a half-life 16 bytes per event
+Memory  m(m+1)/2 numbers for A and m² for K; a sixteenth of K (or 4 MB) while counting, and with a half-life 16 bytes per event
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNIT_BITS = 30  # a unit is 2^-30 of the largest user weight: sums up to 2^23 of
 MOST_UNITS = 2.0**51  # of one contribution: larger ones are not rounded to whole numbers
 NO_WINDOW = 1 << 40
 BANDS = 32  # into which the rows of A are divided while they are counted
-LEAST_ROWS = 64  # of a band: fewer are not worth a division
+LEAST_NUMBERS = 1 << 20  # in a band: fewer are not worth handing out to threads
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _count(
     counts = np.bincount(sequences.items, minlength=m).astype(np.int64)
     left = sequences.from_end() + 1  # about what an event costs
     cost = np.bincount(sequences.items, weights=left, minlength=m) + m / 8
-    size = max(-(-m // BANDS), LEAST_ROWS)
+    size = max(-(-m // BANDS), LEAST_NUMBERS // max(m, 1))
     U = np.empty((min(size, m), m), dtype=K.dtype)
     loop: Any = _kernels.order_counts.rows_by_place
     ageing: Any = (tables.powers, tables.sums, tables.values, tables.window)

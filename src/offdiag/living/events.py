@@ -47,8 +47,6 @@ def read_first(table: Table, recipe: Recipe) -> tuple[Interactions, Ledger]:
     ledger = Ledger.empty(recipe)
     rows = distinct(ledger, table)
     inter = _histories(rows.table, recipe)
-    if recipe.order is not None:
-        ordered_events(inter, "this model", timed=recipe.order == "time")
     ledger = ledger.replace_users(ledger.entries.users, _entries(ledger, rows, inter))
     return prepare.min_counts(inter), ledger
 
@@ -243,6 +241,8 @@ def _entries(ledger: Ledger, rows: Rows, inter: Interactions) -> Entries:
 def _histories(table: Table, recipe: Recipe) -> Interactions:
     """Rows to histories as in the first fit; every user stays, even without any counted row."""
     inter = assemble(table, recipe.duplicates, recipe.keep)  # type: ignore[arg-type]
+    if recipe.order is not None and len(table.user):
+        ordered_events(inter, "this model", timed=recipe.order == "time")
     return inter if recipe.at_least is None else prepare.binarize(inter, recipe.at_least)
 
 

@@ -167,7 +167,7 @@ class Ledger:
         if self.recipe.order is None:
             return self.hashes.histories(inter.matrix, inter.item_ids)
         sequences = sequences_of(inter)
-        assert sequences is not None  # as ``read_first`` has checked
+        assert sequences is not None  # as ``events._histories`` has checked
         assert isinstance(self.hashes, Hashes)  # models of order are younger than any other kind
         if self.recipe.order == "place":
             sequences = replace(sequences, times=None)

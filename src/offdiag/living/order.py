@@ -106,10 +106,12 @@ def ordered_events(X: Any, name: str, *, timed: bool) -> Sequences:
         received = "Interactions without times" if isinstance(X, Interactions) else type(X).__name__
         raise OffdiagError(
             f"{name} learns from the order of events, but received {received}; read the table with "
-            "time=<column>, or with keep='events' if its rows are in order"
+            "time=<column>, with keep='events' if its rows are in order, or with format='sequence' if its lines are "
+            "`user item item …`"
         )
     if timed and sequences.times is None:
         raise OffdiagError(
-            "a half-life needs times, but these events have only an order; use decay, or read with time="
+            "a half-life needs times, but these events have only an order; use decay and history_decay, or read with "
+            "time=<column>"
         )
     return sequences

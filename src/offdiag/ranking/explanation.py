@@ -104,6 +104,8 @@ def explain(
     """What each item of one history contributes to the score of ``item``; its ranks also need the popularity."""
     nothing = isinstance(history, Sequence) and len(history) == 0  # one empty history
     history = [[]] if nothing else history
+    if recency is not None and recency.half_life is not None and _is_one_with_times(history):
+        history = [history]
     X, unknown = encode(history, item_ids, recency)
     if X.shape[0] != 1:
         raise OffdiagError(
@@ -142,6 +144,11 @@ def explain(
         ages=None if recency is None or recency.half_life is None else _ages(history, item_ids)[order],
         like=_like(weights, item_ids, target),
     )
+
+
+def _is_one_with_times(history: Any) -> bool:
+    """Whether this is one history of (id, time) pairs, not a list of histories of two ids."""
+    return isinstance(history, list) and all(isinstance(entry, tuple) and len(entry) == 2 for entry in history)
 
 
 def _like(weights: Weights, item_ids: NDArray[Any], target: int) -> list[tuple[Any, float]] | None:

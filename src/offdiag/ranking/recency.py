@@ -33,7 +33,8 @@ class Recency(NamedTuple):
         if events.times is None:
             raise OffdiagError(
                 "history_half_life needs the time of each choice, but these histories have none; give lists of "
-                "(id, time) pairs, such as [[('a', 1), ('b', 5)]], or Interactions read with time=<column>"
+                "(id, time) pairs, such as [[('a', 1), ('b', 5)]], Interactions read with time=<column>, or "
+                "history_decay=<number> to go by place instead"
             )
         with np.errstate(over="ignore", under="ignore"):  # so old that it counts for nothing
             return np.exp2(-events.ages() / self.half_life)

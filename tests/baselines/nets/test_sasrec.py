@@ -26,6 +26,80 @@ def test_scores_without_torch_are_those_of_the_trained_net():
     np.testing.assert_allclose(net.network().encode(rows), expected, atol=1e-5)
 
 
+def reference(net, histories, wrong):
+    """The mean loss per prediction and its gradients, from torch's own layers, one history at a time.
+
+    Blocks as in the paper, which normalises before attention ("norm first" in SASRec.pytorch), and its logistic loss.
+    """
+    import torch
+
+    parts, settings = {name: x.detach().clone() for name, x in net.parameters.items()}, net.settings
+    width, blocks = settings.width, range(settings.blocks)
+    items = torch.nn.Embedding.from_pretrained(parts["items"], freeze=False)
+    places = torch.nn.Embedding.from_pretrained(parts["places"].flip(0), freeze=False)  # of histories padded in front
+
+    def normed(n):
+        layer = torch.nn.LayerNorm(width, eps=1e-8)
+        layer.weight.data, layer.bias.data = parts[f"scale{n}"], parts[f"offset{n}"]
+        return layer
+
+    attentions, firsts, seconds = [], [], []
+    for n in blocks:
+        attentions.append(torch.nn.MultiheadAttention(width, 1, bias=False, batch_first=True))
+        attentions[n].in_proj_weight.data = torch.cat([parts[f"{kind}{n}"].T for kind in ("query", "key", "value")])
+        attentions[n].out_proj.weight.data = torch.eye(width)  # the paper has none
+        for layers, kind in ((firsts, "first"), (seconds, "second")):
+            layers.append(torch.nn.Conv1d(width, width, 1))
+            layers[n].weight.data, layers[n].bias.data = parts[f"{kind}{n}"].T[:, :, None], parts[f"{kind}_bias{n}"]
+    before, between, last = [normed(n) for n in blocks], [normed(f"2{n}") for n in blocks], normed("")
+    right_scores, wrong_scores = [], []
+    for history in histories:
+        *given, _ = history = history[-settings.length - 1 :]
+        x = items(torch.tensor([given])) * width**0.5 + places(torch.arange(len(given)) - len(given) + settings.length)
+        hidden = torch.ones(len(given), len(given)).triu(1).bool()
+        for n in blocks:
+            y = before[n](x)
+            x = x + attentions[n](y, y, y, attn_mask=hidden)[0]
+            x = x + seconds[n](torch.relu(firsts[n](between[n](x).transpose(1, 2)))).transpose(1, 2)
+        states = last(x)[0]
+        right_scores.append((states * items(torch.tensor(history[1:]))).sum(1))
+        wrong_scores.append((states * items(torch.full((len(given),), wrong))).sum(1))
+    right, wrong = torch.cat(right_scores), torch.cat(wrong_scores)
+    error = torch.nn.BCEWithLogitsLoss()
+    loss = error(right, torch.ones_like(right)) + error(wrong, torch.zeros_like(wrong))
+    loss.backward()
+    slopes = {"items": items.weight.grad, "places": places.weight.grad.flip(0)}
+    slopes |= {"scale": last.weight.grad, "offset": last.bias.grad}
+    for n in blocks:
+        into = attentions[n].in_proj_weight.grad.chunk(3)
+        slopes |= {f"{kind}{n}": x.T for kind, x in zip(("query", "key", "value"), into, strict=True)}
+        for layer, kind in ((firsts[n], "first"), (seconds[n], "second")):
+            slopes |= {f"{kind}{n}": layer.weight.grad[:, :, 0].T, f"{kind}_bias{n}": layer.bias.grad}
+        for layer, number in ((before[n], f"{n}"), (between[n], f"2{n}")):
+            slopes |= {f"scale{number}": layer.weight.grad, f"offset{number}": layer.bias.grad}
+    return float(loss.detach()), len(right), slopes
+
+
+def test_loss_and_gradients_are_those_of_a_reference(monkeypatch):
+    import torch
+
+    rng = np.random.default_rng(0)
+    histories = [rng.permutation(59)[: rng.integers(2, 40)].tolist() for _ in range(20)] + [[3, 3], [4, 5]]
+    rows, _ = ranking.encode(histories, np.arange(60), sasrec.BITS)
+    net = sasrec.AttentionNet(60, od.SASRec(width=6, blocks=2, dropout=0, length=20))
+    with torch.no_grad():
+        for name, x in net.parameters.items():  # scales that are all 1 and offsets of 0 would hide mistakes
+            x += 0.3 * torch.randn(x.shape, generator=torch.Generator().manual_seed(len(name)))
+    expected, predictions, slopes = reference(net, histories, wrong=59)
+    monkeypatch.setattr(sasrec, "draw_others", lambda x, at, m, rng: np.full(len(at), 59))
+    per_prediction = net.loss(np.arange(len(histories)), rows, rng, 0) * len(histories) / predictions
+    per_prediction.backward()
+    assert float(per_prediction.detach()) == pytest.approx(expected, rel=1e-5)
+    assert slopes.keys() == net.parameters.keys()
+    for name, x in net.parameters.items():
+        np.testing.assert_allclose(x.grad.numpy(), slopes[name].numpy(), atol=1e-5, err_msg=name)
+
+
 @pytest.mark.parametrize("loss", ["sampled", "full"])
 def test_it_learns_what_follows_what(loss):
     split = od.split.last_out(chains(n_users=600))
