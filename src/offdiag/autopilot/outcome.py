@@ -67,7 +67,7 @@ class Autopilot(tables.Tabular):
 
     Example:
         >>> import offdiag as od
-        >>> found = od.auto(od.synthetic.interactions(300, 40, 3_000, seed=0), seconds=5)
+        >>> found = od.auto(od.synthetic.interactions(300, 40, 3_000, seed=0), seconds=2)
         >>> found.to_polars().columns[:3], found.model.n_users_
         (['family', 'model', 'state'], 300)
     """

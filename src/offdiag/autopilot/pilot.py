@@ -60,7 +60,7 @@ def auto(
 
     Example:
         >>> import offdiag as od
-        >>> found = od.auto(od.synthetic.interactions(300, 40, 3_000, seed=0), seconds=5, metric="ndcg@10")
+        >>> found = od.auto(od.synthetic.interactions(300, 40, 3_000, seed=0), seconds=2, metric="ndcg@10")
         >>> found.model.recommend([[]], k=3).lengths
         array([3])
     """
