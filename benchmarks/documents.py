@@ -30,6 +30,7 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "completion-gaps": ("docs/theory/completion.md", ("completion",)),
     "completion-ranking": ("docs/theory/completion.md", ("completion",)),
     "gowalla": ("docs/large-catalogues.md", ("gowalla",)),
+    "growth": ("docs/growth.md", ("growth",)),
     "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),
     "order": ("docs/order.md", ("sequences",)),
     "ageing": ("docs/order.md", ("ageing",)),

@@ -2,6 +2,7 @@
 
 import inspect
 import sqlite3
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag import model_list
 from offdiag.data.columns import Roles
-from offdiag.models.source import Reading
+from offdiag.models.source import Reading, read_data
 
 ROWS = {"customer": ["ann", "ann", "bob", "cem"], "sku": ["tea", "cup", "tea", "jam"], "qty": [2, 3, 4, 1]}
 WORDS = {"user": "customer", "item": "sku", "value": "qty"}
@@ -121,3 +122,18 @@ def test_mistakes_are_named(source, words, error, message):
 def test_nothing_of_an_earlier_fit_remains():
     model = od.Popularity().fit(ROWS, **WORDS)
     assert model.fit(np.eye(3)).columns_ is None
+
+
+def test_reading_a_matrix_takes_little_memory_next_to_it():
+    rng = np.random.default_rng(0)
+    n, m, length = 20_000, 100, 50
+    values = rng.integers(1, 5, n * length).astype(np.float32) / 4
+    items = np.tile(np.arange(0, m, 2, dtype=np.int32), n)
+    X = sparse.csr_array((values, items, np.arange(n + 1, dtype=np.int32) * length), shape=(n, m))
+    tracemalloc.start()
+    _, found = read_data(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * X.nnz  # a copy of the indices in 64 bits would take as much
+    assert np.array_equal(found.popularity, X.sum(axis=0))  # multiples of a quarter: exact
+    assert not found.counts_users

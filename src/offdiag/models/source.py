@@ -25,6 +25,8 @@ from offdiag.models import wide_frames
 from offdiag.models.fields import Auto, check_item_ids, check_not_empty
 from offdiag.solvers.products import GramProduct, PairProduct, Product
 
+AT_ONCE = 1 << 18  # entries that are counted at a time
+
 
 class Reading(TypedDict, total=False):
     """How ``fit`` reads a table: the arguments of ``od.read`` with the same names."""
@@ -74,10 +76,20 @@ def read_data(X: Any, reading: Mapping[str, Any] | None = None) -> tuple[sparse.
     n, m = matrix.shape
     check_not_empty(matrix.nnz, n, m)
     item_ids = check_item_ids(getattr(X, "item_ids", None), m)
-    popularity = np.bincount(matrix.indices, weights=matrix.data, minlength=m).astype(np.float64)
+    popularity = _totals(matrix.indices, m, matrix.data)
     columns = X.columns if isinstance(X, Interactions) else None
-    counts_users = np.array_equal(popularity, np.bincount(matrix.indices, minlength=m))
+    counts_users = np.array_equal(popularity, _totals(matrix.indices, m))
     return matrix, Source(item_ids, popularity, n, Past.of_fit(matrix, X), columns, counts_users)
+
+
+def _totals(indices: NDArray[Any], m: int, data: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Entries per item, or the sums of their values; a part at a time, because ``bincount`` copies into 64 bits."""
+    out = np.zeros(m)
+    step = max(AT_ONCE, m)
+    for lo in range(0, len(indices), step):
+        weights = None if data is None else data[lo : lo + step]
+        out += np.bincount(indices[lo : lo + step], weights=weights, minlength=m)
+    return out
 
 
 def data_of(X: Any, reading: Mapping[str, Any], **usual: Any) -> Any:
