@@ -6,7 +6,7 @@ The sparse fit must equal the fit in this process byte for byte. Writes results/
 
     python benchmarks/cluster.py               # about seven minutes on 2 cores
     python benchmarks/cluster.py 10            # everything 10 times smaller, once; nothing is written
-    python benchmarks/cluster.py limited       # 162 M interactions, and workers that could not hold them
+    python benchmarks/cluster.py limited       # 180 M interactions, and workers that could not hold them
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SPARE = 64 << 20  # bytes above the goal for the memory of a worker that the lim
 GROWTH: dict[str, int] = {"users": 20_000, "items": 6_000, "entries": 1_000_000, "neighbours": 100}
 LARGER: dict[str, int] = {"users": 60_000, "items": 24_000, "entries": 3_000_000, "neighbours": 100}
 WORKERS = (2, 4, 8, 16)
-LIMITED: dict[str, int] = {"users": 5_400_000, "items": 4_000, "entries": 162_000_000, "neighbours": 50}
+LIMITED: dict[str, int] = {"users": 3_000_000, "items": 4_000, "entries": 180_000_000, "neighbours": 50}
 LIMITED_FILES = 64
 
 Cost = dict[str, float]

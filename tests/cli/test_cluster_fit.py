@@ -36,11 +36,15 @@ def test_a_model_of_order_is_that_of_one_machine(tmp_path, capsys):
     files = write_parts(tmp_path / "parts", cut(table(), 3))
     inter = od.prepare.min_counts(od.read(files, time="time", keep="events"), items=3)
     settings = {"mix": 0.3, "l2": 5.0, "dropout": 0.3, "decay": 0.8, "history_decay": 0.8, "user_power": 0.0}
+    settings["feature_weight"] = 0.5
+    known = {"item": inter.item_ids, "kind": [f"kind {at % 3}" for at in range(inter.n_items)]}
+    pl.DataFrame(known).write_csv(tmp_path / "items.csv")
     options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     out = str(tmp_path / "next.od")
     words = ["--model", "next-item", "--time", "time", "--min-items", "3", "--cluster", "local:1", *options]
+    words += ["--features", str(tmp_path / "items.csv"), "--feature-columns", "item=item,categories=kind"]
     assert cli.main(["fit", str(tmp_path / "parts"), "--out", out, *words]) == 0, capsys.readouterr().err
-    here = od.NextItem(**settings).fit(inter)
+    here = od.NextItem(**settings).fit(inter, item_features=od.read_features(known, categories="kind"))
     np.testing.assert_allclose(od.load(out).weights_.toarray(), here.weights_.toarray(), atol=1e-5)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -62,25 +63,38 @@ def mistake():
 
 @pytest.fixture
 def killing(client, monkeypatch):
-    """Runs work twice: undisturbed, then with a worker killed when half the tasks of a stage have been handed out."""
+    """Runs work undisturbed, then with a worker killed when half the tasks of a stage have been handed out.
 
-    def run(stage, work):
-        submit, count, fatal, killed = Stage.submit, [0], [np.inf], []
+    Returns both results; of several stages, each with a run of its own, the second is a list.
+    """
+
+    def run(stages, work):
+        submit, counts, fatal, killed = Stage.submit, Counter(), {}, []
 
         def counted(self, *args, **options):
             future = submit(self, *args, **options)
-            count[0] += self.name == stage
-            if count[0] >= fatal[0] and not killed:
+            counts[self.name] += 1
+            if counts[self.name] >= fatal.get(self.name, np.inf) and not killed:
                 killed.append(min(process_ids(client)))
                 os.kill(killed[0], signal.SIGKILL)
             return future
 
-        monkeypatch.setattr(Stage, "submit", counted)
-        calm = work()
-        fatal[0], count[0] = max(count[0] // 2, 1), 0
-        disturbed = work()
-        assert killed
-        assert killed[0] not in process_ids(client)
-        return calm, disturbed
+        def disturbed(stage):
+            wait_for(client, 2, LONG)
+            fatal.clear()
+            fatal[stage] = halves[stage]
+            counts.clear()
+            killed.clear()
+            found = work()
+            assert killed, stage
+            assert killed[0] not in process_ids(client)
+            return found
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Stage, "submit", counted)
+            wait_for(client, 2, LONG)
+            calm = work()
+            halves = {stage: max(count // 2, 1) for stage, count in counts.items()}
+            return calm, disturbed(stages) if isinstance(stages, str) else [disturbed(stage) for stage in stages]
 
     return run

@@ -46,6 +46,17 @@ def test_workers_weigh_histories_by_age(client, log, model, tmp_path):
     assert table(tmp_path / "part-*.parquet").equals(table(tmp_path / "here.parquet"))
 
 
+def test_a_worker_killed_between_lists_changes_nothing(client, killing, log, model, tmp_path):
+    folders = [tmp_path / "calm", tmp_path / "disturbed"]
+
+    def recommend(left=[*folders]):  # noqa: B006 - one folder for each run
+        od.cluster.recommend(model, log, 4, out=left.pop(0) / "part-*.parquet", client=client)
+
+    killing("recommending", recommend)
+    calm, disturbed = (table(folder / "part-*.parquet") for folder in folders)
+    assert disturbed.equals(calm)
+
+
 def test_mistakes_of_a_batch_are_one_line(client, log, model, mistake, tmp_path):
     def words(out, given=model, **options):
         return mistake(od.cluster.recommend, given, log, 3, out=tmp_path / out, client=client, **options)

@@ -37,9 +37,10 @@ def fit_low_rank(
     """Fit Spectral or a low-rank autoencoder on a cluster: ``model.fit`` with products that the workers compute.
 
     ``data``: Parts (od.cluster.read) or any source that it takes. Each worker holds its users by item (12 bytes per
-    interaction, 28 while it sorts them) and a few arrays of items × rank; this machine about 17 of these, as in ``fit``. Each product moves
-    2(W − 1) + 1 of them for W workers. Sums are rounded in another order than on one machine, so weights are the same
-    as far as the problem and its stopping rule determine them. ``item_features`` as in ``fit``.
+    interaction, 28 while it sorts them) and a few arrays of items × rank; this machine about 17 of these, as in
+    ``fit``. Each product moves 2(W − 1) + 1 of them for W workers. Sums are rounded in another order than on one
+    machine, so weights are the same as far as the problem and its stopping rule determine them. ``item_features`` as
+    in ``fit``.
 
     Example, with a client connected by ``od.cluster.connect``:
         >>> import offdiag as od
