@@ -77,7 +77,6 @@ def one_user(X: sparse.csr_array, make: Callable[[], Any]) -> dict[str, Any]:
     fresh, refit_seconds, refit_busy = timed_both(lambda: make().fit(rest))
     change = model.last_change
     found = {
-        "items": X.shape[1],
         "processor_seconds": float(np.median(busy[1:])),
         "refit_processor_seconds": refit_busy,
         "processor_ratio": float(np.median(busy[1:])) / refit_busy,
