@@ -9,6 +9,7 @@ from scipy import sparse
 import offdiag as od
 from offdiag.gramian.packed import Gram
 from offdiag.gramian.sparse import SparseGram, sparse_gram
+from offdiag.models.low_rank import LowRankModel
 from offdiag.solvers.products import PairProduct
 from tests.fixtures.changed_models import refitted
 from tests.fixtures.low_rank_problems import five_tastes, one_blas_thread, value_of  # noqa: F401
@@ -270,3 +271,50 @@ def test_popularity_from_a_file_forgets_with_proof(tmp_path):
         model.forget(np.ones((3, 60)))
     with pytest.raises(od.OffdiagError, match="delete it"):
         model.forget(X[3:])
+
+
+@pytest.mark.parametrize("name", ["LowRankEDLAE", "ZeroDiagonalLAE"])
+@dtypes
+def test_a_proof_says_how_far_the_objective_is_from_that_of_a_fit(name, dtype):
+    X = five_tastes()
+    model = fitted(name, X, dtype=dtype)
+    certificate = model.forget(X[:3], prove=True)
+    fresh, G = refitted(model, X[3:]), oracles.gram(X[3:].toarray(), 0.5)
+    least = value_of(fresh, G)
+    gap = (value_of(model, G) - least) / (np.trace(G) - least)
+    assert certificate.method == "warm restart"
+    assert certificate.objective_gap == pytest.approx(gap, rel=1e-6, abs=1e-13)
+    assert gap != 0
+    assert gap <= certificate.tolerance
+    assert "objective above that of a new fit" in certificate._repr_html_()
+    assert certificate.to_dict()["objective_gap"] == pytest.approx(10 ** np.ceil(np.log10(certificate.tolerance)))
+
+
+@pytest.mark.parametrize("name", ["LowRankEDLAE", "ZeroDiagonalLAE"])
+def test_a_proof_that_finds_a_better_minimum_takes_it(name, monkeypatch):
+    """Left at a bad start, the model would be far above a fit."""
+    X = five_tastes()
+    model, other = (fitted(name, X, dtype="float64") for _ in range(2))
+    learn = LowRankModel._learn
+
+    def lazy(self, product, progress, start=None):
+        if start is not None:
+            self.iterations, start = 1, tuple(np.roll(A, 3, axis=0) for A in start)
+        return learn(self, product, progress, start)
+
+    monkeypatch.setattr(LowRankModel, "_learn", lazy)
+    other.forget(X[:3])
+    certificate = model.forget(X[:3], prove=True)
+    monkeypatch.undo()
+    fresh, G = refitted(model, X[3:]), oracles.gram(X[3:].toarray(), 0.5)
+    assert (certificate.method, certificate.objective_gap, certificate.proof) == ("refit", 0.0, 0.0)
+    assert value_of(other, G) - value_of(fresh, G) > certificate.tolerance * np.trace(G)
+    assert value_of(model, G) == pytest.approx(value_of(fresh, G), rel=1e-9)
+    assert model.objective_ == pytest.approx(fresh.objective_, rel=1e-9)
+    assert certificate.matches(model)
+
+
+def test_only_a_problem_with_several_minima_has_a_gap():
+    X = five_tastes()
+    assert fitted("LowRankDLAE", X).forget(X[:3], prove=True).objective_gap is None
+    assert fitted("LowRankEDLAE", X).forget(X[:3]).objective_gap is None

@@ -190,8 +190,8 @@ def test_no_guess_about_a_user_can_be_tested_with_a_certificate(tmp_path, monkey
     for name in ("nonce", "before", "after", "subject"):
         assert kept[0][name] != kept[1][name]
     allowed = {
-        "action", "users", "n_users", "n_items", "residual", "tolerance", "weight_error", "proof", "nonce", "before",
-        "after", "subject", "model", "file", "time", "offdiag_version",
+        "action", "users", "n_users", "n_items", "residual", "tolerance", "weight_error", "proof", "objective_gap",
+        "nonce", "before", "after", "subject", "model", "file", "time", "offdiag_version",
     }  # fmt: skip
     assert set(kept[0]) == allowed
     assert kept[0]["weight_error"] == 0 or np.log10(kept[0]["weight_error"]) % 1 == pytest.approx(0, abs=1e-9)

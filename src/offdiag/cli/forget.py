@@ -171,6 +171,8 @@ def _certificate_pairs(about: dict[str, Any], target: str, certificate: str | No
         pairs["weights"] = model_change.weight_error_text(about["weight_error"], "a fit without them")
         if about["proof"] is not None:
             pairs["proof"] = f"largest difference from a fit without them, measured: {about['proof']:.2g}"
+            if about["objective_gap"] is not None:
+                pairs["proof"] += f"; its objective is at most {about['objective_gap']:.2g} above that of the fit"
         pairs |= {"before": about["before"], "after": about["after"]}
     pairs["saved to"] = outputs.saved_text(target)
     return pairs | ({} if certificate is None else {"certificate": certificate})

@@ -49,6 +49,7 @@ class Certificate:
     weight_error: float
     bound: float  # largest accepted weight error, likewise
     proof: float | None  # the largest weight difference from a full refit, if requested
+    objective_gap: float | None  # how far the objective is above that of the refit, as a share of what it explains
     nonce: str  # random, so that no two certificates can be compared
     before: str  # digests of item ids, Gram and weights under the model's secret key and the nonce
     after: str
@@ -70,6 +71,8 @@ class Certificate:
         }
         if self.proof is not None:
             facts["largest difference from a new fit"] = f"{self.proof:.2g}"
+        if self.objective_gap is not None:
+            facts["objective above that of a new fit"] = f"{self.objective_gap:.2g}"
         return notebook.card(f"Certificate: {self.action}", facts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,6 +83,7 @@ class Certificate:
         """
         kept = {name: value for name, value in asdict(self).items() if name not in _OF_HISTORIES}
         accepted = {"residual": self.tolerance, "weight_error": self.bound, "proof": self.bound}
+        accepted["objective_gap"] = self.tolerance
         return kept | {name: _round_up(kept[name], most) for name, most in accepted.items()}
 
     def matches(self, model: Recommender) -> bool:

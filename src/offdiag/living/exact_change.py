@@ -123,6 +123,7 @@ class Outcome:
     sums: Sums
     learned: NewWeights
     fresh: Recommender | None = None
+    gap: float | None = None  # of the objectives
 
 
 def change_users(
@@ -209,8 +210,9 @@ def compute(model: Recommender, plan: Plan, shield: Shield, *, prove: bool, prog
     sums = plan.sums_after().without(plan.gone)
     learned = refit(model, sums.G, plan.item_ids, progress)
     fresh = model._refit(sums.G, progress, plan.item_ids) if prove else None
+    learned, gap = _compared(model, learned, fresh, sums.G)
     shield.hold()
-    return Outcome(sums, learned, fresh)
+    return Outcome(sums, learned, fresh, gap)
 
 
 def _compute_part(model: Recommender, plan: Plan, shield: Shield, prove: bool, progress: Progress | None) -> Outcome:
@@ -228,6 +230,7 @@ def _compute_part(model: Recommender, plan: Plan, shield: Shield, prove: bool, p
         # The proof comes first: it may fail, and the old numbers are about to be overwritten.
         fresh = model._refit(sums.G, progress, plan.item_ids) if prove else None
         learned = model._follow(change, progress)
+        learned, gap = _compared(model, learned, fresh, sums.G)
         shield.hold()
     except BaseException:
         shield.hold()
@@ -235,7 +238,17 @@ def _compute_part(model: Recommender, plan: Plan, shield: Shield, prove: bool, p
             facts: Facts = {"activity": G.activity, "item_counts": G.item_counts, "item_sums": G.item_sums}
             model._past = replace(model._past, gram=G.put(plan.items, before, facts))
         raise
-    return Outcome(sums, learned, fresh)
+    return Outcome(sums, learned, fresh, gap)
+
+
+def _compared(
+    model: Recommender, learned: NewWeights, fresh: Recommender | None, G: Gram | SparseGram
+) -> tuple[NewWeights, float | None]:
+    """The new weights, or those of the fit they are proved against if these are better by more than the tolerance."""
+    gap = None if fresh is None else model._objective_gap(learned.attributes, fresh, G)
+    if fresh is None or gap is None or not gap > model._tolerances()[0]:
+        return learned, gap
+    return _taken(fresh), 0.0
 
 
 def commit(model: Recommender, plan: Plan, outcome: Outcome) -> None:
@@ -272,6 +285,7 @@ def _certify(model: Recommender, plan: Plan, outcome: Outcome, nonce: str, befor
         weight_error=learned.weight_error,
         bound=bound,
         proof=None if outcome.fresh is None else difference(model.weights_, outcome.fresh.weights_),
+        objective_gap=outcome.gap,
         nonce=nonce,
         before=before,
         after=digest_of(plan.roll, nonce, past.fingerprint_of(model)),
@@ -281,7 +295,11 @@ def _certify(model: Recommender, plan: Plan, outcome: Outcome, nonce: str, befor
 
 def refit(model: Recommender, G: Gram | SparseGram, item_ids: NDArray[Any], progress: Progress | None) -> NewWeights:
     """The same settings on the changed Gram: always right, never cheap."""
-    fresh = model._refit(G, progress, item_ids)
+    return _taken(model._refit(G, progress, item_ids))
+
+
+def _taken(fresh: Recommender) -> NewWeights:
+    """What another fit has learned."""
     apart = ("item_ids_", "popularity_", "n_users_", "counts_users_", "settings_", "columns_")
     learned = {name: value for name, value in vars(fresh).items() if name.endswith("_") and name not in apart}
     return NewWeights(learned, "refit", 0.0, 0.0)

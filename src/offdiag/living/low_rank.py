@@ -11,10 +11,13 @@ from offdiag.living.exact_change import Change, NewWeights
 from offdiag.models.fields import check_not_empty
 from offdiag.models.side_information import side_of_fit
 from offdiag.models.source import product_of
+from offdiag.solvers import alternating, low_rank
 from offdiag.solvers.products import check_range
 from offdiag.weights import LowRank, Symmetric
 
 if TYPE_CHECKING:
+    from offdiag.gramian.packed import Gram
+    from offdiag.gramian.sparse import SparseGram
     from offdiag.models.low_rank import LowRankModel, Start
     from offdiag.progress import Progress
 
@@ -48,6 +51,21 @@ def tolerances(model: LowRankModel) -> tuple[float, float]:
     """The largest gain of the last round and the largest weight error accepted without another round."""
     tolerance = model._tolerance()
     return tolerance, _spread(model.stopped_, tolerance) * _largest(model.weights_)
+
+
+def objective_gap(weights: LowRank, fresh: LowRankModel, G: Gram | SparseGram) -> float:
+    """How far the objective is above that of a new fit, as a share of what this one explains; below 0: it is lower.
+
+    Both are computed from the Gram in double precision, whatever the precision of the fits.
+    """
+    settings = fresh.settings_
+    product = side_of_fit(fresh, fresh.item_ids_).added(product_of(G, "float64"), fresh._unfitted_copy())
+    problem = low_rank.emphasised(product, settings["dropout"], settings["l2"], settings.get("kept_weight", 1.0))
+    ours, theirs = (
+        alternating.value(problem, *(np.ascontiguousarray(A, dtype=np.float64) for A in (W.U, W.V)))
+        for W in (weights, fresh.weights_)
+    )
+    return (ours - theirs) / max(problem.total - theirs, 1e-300)
 
 
 def _spread(stopped: str, gain: float) -> float:

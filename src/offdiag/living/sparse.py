@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from offdiag.models.sparse import SparseEDLAE
 
 WORTH = 0.9  # share of the flops of all columns with a new support above which all are solved again
+BLOCK = 1 << 27  # bytes; a larger block takes longer to get from the system than another pass over a Gram that small
 
 
 def follow(model: SparseEDLAE, change: Change, progress: Progress | None) -> NewWeights:
@@ -114,7 +115,8 @@ def _solve_columns(
     G, order = data.G, data.order
     H = model._unfitted_copy()._penalise(g[order], G.scale)
     supports = columns.to_solve(data, H, k, model.dtype, progress)
-    plan = gram_triangles.plan_some(supports, np.dtype(model.dtype).itemsize, block_bytes(model.block_bytes))
+    room = min(block_bytes(model.block_bytes), max(G.nbytes, BLOCK))
+    plan = gram_triangles.plan_some(supports, np.dtype(model.dtype).itemsize, room)
     held = gram_supports.StoredTriangles(data, model.dtype)
     solved = support.solve(data, H, supports, plan, held=held, progress=progress)
     rarity, power = _rarity(model, G.item_sums), model.settings_["weight_power"]

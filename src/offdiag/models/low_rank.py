@@ -62,6 +62,7 @@ class LowRankModel(_Settings):
     kkt_residual_: float | None  # of the zero-diagonal problem; None for the others
     stopped_: str  # "closed form", "full rank", "converged", "iterations", "interrupted" or "no minimiser: …"
     full_rank_weight: ClassVar[float] = 0.0  # kept_weight of the full-rank model this one becomes at rank m
+    several_minima: ClassVar[bool] = False  # so that two fits of one problem may differ
 
     def fit(
         self,
@@ -144,6 +145,10 @@ class LowRankModel(_Settings):
 
     def _tolerances(self) -> tuple[float, float]:
         return low_rank_living.tolerances(self)
+
+    def _objective_gap(self, learned: dict[str, Any], fresh: Recommender, G: Gram | SparseGram) -> float | None:
+        assert isinstance(fresh, LowRankModel)
+        return low_rank_living.objective_gap(learned["weights_"], fresh, G) if self.several_minima else None
 
     def _resolve(self, choose: Callable[[Recommender], None]) -> None:
         """Replace every "auto" by its value."""
@@ -293,6 +298,7 @@ class LowRankEDLAE(LowRankModel):
     starts: int = fields.setting(
         1, low=1, help="Number of random starts, of which the best is kept. Worth it for small problems only."
     )
+    several_minima: ClassVar[bool] = True
 
     def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.edlae(
@@ -325,6 +331,7 @@ class ZeroDiagonalLAE(LowRankModel):
     dropout: float | Auto = fields.dropout()
     l2: float | Auto = fields.l2()
     iterations: int = fields.iterations(50)
+    several_minima: ClassVar[bool] = True
 
     def _factors(self, product: Product, progress: Progress | None, start: Start | None) -> Factors:
         return low_rank.zero_diagonal(

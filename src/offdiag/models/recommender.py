@@ -299,6 +299,10 @@ class Recommender(new_items.Growing):
         """The largest residual and the largest weight error accepted without a new fit."""
         raise NotImplementedError
 
+    def _objective_gap(self, learned: dict[str, Any], fresh: Recommender, G: Any) -> float | None:
+        """How far the objective of new weights is above that of a new fit; None where weights have one optimum."""
+        return None
+
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
         vars(other).update(vars(self))

@@ -86,6 +86,14 @@ def v_step(problem: Problem, U: Floats, HU: Floats) -> State:
     return State(U, HU, V, problem.total - float(value.sum()))
 
 
+def value(problem: Problem, U: Floats, V: Floats) -> float:
+    """J of any factors."""
+    HU = problem.times_h(U)
+    uv, wv, S = row_dots(U, V), row_dots(HU, V), product(U, HU, transposed=True)
+    quadratic = row_dots(product(V, S), V) - 2 * problem.t * uv * wv + problem.kappa * uv**2
+    return problem.total - float((2 * (wv - problem.rho * uv) - quadratic).sum())
+
+
 def _shortest(al: float, be: float, ze: float, t: float, kappa: float, rho: float, eps: float) -> tuple[float, float]:
     """Coefficients of w and u of the least-norm solution of the singular 2×2 system, in an orthonormal basis."""
     if al <= 0 or ze <= 0:

@@ -129,12 +129,8 @@ def edlae(
     """
     if kept_weight == 1:
         return dlae(product, rank, dropout=dropout, l2=l2, seed=seed, start=start, progress=progress)
-    lam = penalty(product, dropout, l2)
-    _check_regularised(lam, product, dropout, diagonal=True)
-    w = dropout + kept_weight * (1 - dropout)
-    s = kept_weight / w if kept_weight else 0.0
-    extra = (kept_weight - kept_weight**2) / w**2 * lam if kept_weight else np.zeros(product.m)
-    problem = Problem(product, lam, 1 - s, extra, np.zeros(product.m))
+    problem = emphasised(product, dropout, l2, kept_weight)
+    _check_regularised(problem.lam, product, dropout, diagonal=True)
     tolerance = edlae_tolerance(product.dtype) if tolerance is None else tolerance
     if start is not None:
         return _alternate(problem, _completed(problem, start, rank, seed), iterations, tolerance, progress)
@@ -160,6 +156,15 @@ def edlae(
             return replace(best, stopped="interrupted")
     assert best is not None
     return best
+
+
+def emphasised(product: Product, dropout: float, l2: float, kept_weight: float) -> Problem:
+    """J of emphasised denoising; kept_weight=1: of plain denoising, also where the diagonal of U Vᵀ is 0."""
+    lam = penalty(product, dropout, l2)
+    w = dropout + kept_weight * (1 - dropout)
+    s = kept_weight / w if kept_weight else 0.0
+    extra = (kept_weight - kept_weight**2) / w**2 * lam if kept_weight else np.zeros(product.m)
+    return Problem(product, lam, 1 - s, extra, np.zeros(product.m))
 
 
 def one_shot(
