@@ -5,6 +5,7 @@ kNN and the popularity of features are tuned on the validation items; ``add_item
 
     python benchmarks/new_items.py cold FOLDER ml-1m|anime|seq-toys
     python benchmarks/new_items.py mixed FOLDER ml-1m|anime|seq-toys
+    python benchmarks/new_items.py files LOG PRODUCTS   # your own: tables that od.read and od.read_features understand
     python benchmarks/new_items.py speed [--items 20000] [--new 1000]
 """
 
@@ -100,6 +101,7 @@ class Content:
 
 def nearest(similar: Any, n: int, mean: bool) -> Any:
     """The n largest cosines of each column, as they are or divided by their sum."""
+    n = min(n, len(similar))
     kept = np.where(similar >= -np.partition(-similar, n - 1, axis=0)[n - 1], similar, 0.0)
     return kept / np.maximum(kept.sum(axis=0), 1e-9) if mean else kept
 
@@ -133,10 +135,9 @@ def measure(model: Any, part: Any, items: Any) -> od.Result:
     return od.evaluate(model, part, METRICS, among=items)
 
 
-def cold(folder: Path, name: str) -> dict[str, Any]:
-    """Accuracy among the test items."""
-    inter, features = DATA[name](folder)
-    split = od.split.cold_items(inter, share=0.1, seed=0)
+def cold(name: str, inter: od.Interactions, features: od.Features, gaps: bool = False) -> dict[str, Any]:
+    """Accuracy among the test items; ``gaps``: some items may have no features."""
+    split = od.split.cold_items(inter, share=0.1, seed=0, features=features if gaps else None)
     learner: Any = od.EDLAE() if split.train.n_items <= LARGE else od.SparseEDLAE()
     model, fit = measured(lambda: learner.fit(split.train))
     _, added = measured(lambda: model.add_items(features.select([*split.train.item_ids, *split.hidden_items])))
@@ -158,9 +159,8 @@ def cold(folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def mixed(folder: Path, name: str) -> dict[str, Any]:
+def mixed(name: str, inter: od.Interactions, features: od.Features) -> dict[str, Any]:
     """Lists of known and new items together: what the known ones lose, and how often new ones are shown."""
-    inter, features = DATA[name](folder)
     split = od.split.cold_items(inter, share=0.1, held_out=0.2, seed=0)
     plain = od.EDLAE().fit(split.train)
     known, all_items = split.train.item_ids, np.concatenate([split.train.item_ids, split.test_items])
@@ -188,7 +188,7 @@ def mixed(folder: Path, name: str) -> dict[str, Any]:
                 "known": with_new.mean[metric] / alone.mean[metric] - 1,
                 "all": every.mean[metric] / without.mean[metric] - 1,
                 "coverage": every.mean[f"coverage@{k}"], "novelty": every.mean[f"novelty@{k}"],
-                # Half of what is deserved, at the end of every list: no list with that exposure costs less on average.
+                # Half of what is deserved, at the end of every list; a rule that picks lists could cost less.
                 "least": _shortened(model, warm, known, k, room) / alone.mean[metric] - 1, "recall": short,
             }  # fmt: skip
         found["boost"][str(boost)] = entry
@@ -269,16 +269,19 @@ def speed(items: int, new: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["cold", "mixed", "speed"])
+    parser.add_argument("what", choices=["cold", "mixed", "files", "speed"])
     parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("data", nargs="?", choices=list(DATA))
+    parser.add_argument("data", nargs="?", help=f"one of {', '.join(DATA)}; of files, a table of products")
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--new", type=int, default=1_000)
     words = parser.parse_args()
+    if words.what == "files":  # figures of other people's data are printed only
+        cold(str(words.folder), od.read(words.folder), od.read_features(words.data), gaps=True)
+        return
     if words.what == "speed":
         found = speed(words.items, words.new)
     else:
-        found = (cold if words.what == "cold" else mixed)(words.folder, words.data)
+        found = (cold if words.what == "cold" else mixed)(words.data, *DATA[words.data](words.folder))
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"cold": {}, "mixed": {}}
     if words.what == "speed":
         results["speed"] = found

@@ -64,3 +64,21 @@ def test_evaluation_among_some_items_lists_only_these(inter):
     assert among.mean["recall@10"] == 1.0  # lists of all ten
     assert among.mean["coverage@10"] <= 0.2
     assert among.n_users == od.evaluate(model, split.test.only(some), "recall@10").n_users
+
+
+def test_with_features_only_items_that_can_be_placed_are_hidden():
+    inter = od.synthetic.interactions(200, 40, 1500, names=False, seed=0)
+    known = [item for item in inter.item_ids.tolist() if item % 5]  # a fifth has no row
+    tags = [f"own {item}" if item % 2 else f"shared {item % 3}" for item in known]  # odd ones share theirs with nobody
+    features = od.read_features({"item": known, "tag": tags}, categories="tag")
+    split = od.split.cold_items(inter, share=0.2, features=features)
+    assert len(split.validation_items)
+    assert len(split.test_items)
+    assert all(item % 5 and not item % 2 for item in split.hidden_items.tolist())
+    whole = np.concatenate([split.train.item_ids, split.hidden_items])
+    assert np.array_equal(np.sort(whole), inter.item_ids)  # what cannot be placed stays in train
+    model = od.EASE(l2=5.0).fit(split.train).add_items(features.select(whole))
+    assert od.evaluate(model, split.test, ["recall@3"], among=split.test_items).n_users > 0
+    alone = od.read_features({"item": known, "tag": [f"own {item}" for item in known]}, categories="tag")
+    with pytest.raises(od.OffdiagError, match="received none to hide"):
+        od.split.cold_items(inter, share=0.2, features=alone)

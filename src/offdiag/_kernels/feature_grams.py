@@ -7,24 +7,40 @@ from offdiag._kernels.parallel import compiled
 
 @compiled
 def grams(indptr, indices, data, width, sets, first, last, out):
-    """out[s, a, b] = row sets[s, a] · row sets[s, b] for the sets first..last; −1 in a set is an empty row."""
-    dense = np.zeros(width, dtype=out.dtype)
+    """out[s, a, b] = row sets[s, a] · row sets[s, b] for the sets first..last; −1 in a set is an empty row.
+
+    Rows share few of their features, so each entry of a row meets only the earlier rows that have the same feature:
+    they are a chain, from the latest to the first.
+    """
+    chain = np.full(width, -1, dtype=np.int64)  # the latest entry of each feature
+    size, longest = sets.shape[1], 0
     for s in range(first, last):
-        for a in range(sets.shape[1]):
+        entries = 0
+        for a in range(size):
+            if sets[s, a] >= 0:
+                entries += indptr[sets[s, a] + 1] - indptr[sets[s, a]]
+        longest = max(longest, entries)
+    before, owner = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
+    value = np.empty(longest, dtype=out.dtype)
+    for s in range(first, last):
+        out[s] = 0
+        n = 0
+        for a in range(size):
             one = sets[s, a]
             if one < 0:
-                out[s, a, :] = 0
-                out[s, :, a] = 0
                 continue
             for p in range(indptr[one], indptr[one + 1]):
-                dense[indices[p]] = data[p]
-            for b in range(a + 1):
-                other = sets[s, b]
-                total = 0.0
-                if other >= 0:
-                    for p in range(indptr[other], indptr[other + 1]):
-                        total += data[p] * dense[indices[p]]
-                out[s, a, b] = total
-                out[s, b, a] = total
-            for p in range(indptr[one], indptr[one + 1]):
-                dense[indices[p]] = 0
+                feature = indices[p]
+                before[n], owner[n], value[n] = chain[feature], a, data[p]
+                chain[feature] = n
+                q = n
+                while q >= 0:
+                    out[s, a, owner[q]] += data[p] * value[q]
+                    q = before[q]
+                n += 1
+        for a in range(size):
+            for b in range(a):
+                out[s, b, a] = out[s, a, b]
+            if sets[s, a] >= 0:
+                for p in range(indptr[sets[s, a]], indptr[sets[s, a] + 1]):
+                    chain[indices[p]] = -1

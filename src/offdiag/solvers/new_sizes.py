@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsqr
 
-from offdiag.solvers import Doubles, Ints
+from offdiag.solvers import Doubles, Ints, blas
 
 RIDGE = 1.0  # what says as much as one item with a feature does
 EXACT, STEPS = 1e-4, 50  # of the solution, which is a prediction within a factor of two at best
@@ -42,7 +42,8 @@ def fit(F: sparse.csr_array, kinds: Ints, log: Doubles) -> Sizes:
     unit = np.where(spread > 1e-9, 1 / np.maximum(spread, 1e-9), 0)  # a kind of which all have as many says nothing
     A = sparse.csr_array(sparse.hstack([F, sparse.csr_array((counts - usual) * unit)]))
     target = log - log.mean() if len(log) else log
-    beta = lsqr(A, target, damp=np.sqrt(RIDGE), atol=EXACT, btol=EXACT, iter_lim=STEPS)[0]
+    with blas.one_thread():  # its norms are of short vectors
+        beta = lsqr(A, target, damp=np.sqrt(RIDGE), atol=EXACT, btol=EXACT, iter_lim=STEPS)[0]
     of_counts = beta[F.shape[1] :] * unit
     return Sizes(beta[: F.shape[1]], of_counts, -float(usual @ of_counts))
 
