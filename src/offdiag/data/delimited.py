@@ -122,8 +122,8 @@ def _check_columns(lines: list[str], separator: str, name: str) -> None:
         if len(row) != len(rows[0]) and sum(map(bool, row)) != sum(map(bool, rows[0])):
             raise OffdiagError(
                 f"expected as many columns in every line of {name}, received {len(rows[0])} and {len(row)}; give "
-                "format='sequence' if the lines are `user item item …` in order, 'adjacency' if in any order, 'baskets' "
-                "if they are `item item …`, or user=0 and item=1 to read two columns only"
+                "format='sequence' if the lines are `user item item …` in order, 'adjacency' if in any order, "
+                "'baskets' if they are `item item …`, or user=0 and item=1 to read two columns only"
             )
 
 
