@@ -33,6 +33,8 @@ TABLES = {  # table: its document, and the results it needs; the first of them i
     "growth": ("docs/growth.md", ("growth",)),
     "hidden-dropout": ("docs/models.md", ("hidden_dropout",)),
     "order": ("docs/order.md", ("sequences",)),
+    "order-published": ("docs/order.md", ("sequences",)),
+    "sasrec": ("docs/baselines.md", ("sasrec",)),
     "ageing": ("docs/order.md", ("ageing",)),
     "ranks": ("docs/ranks.md", ("ranks",)),
     "capacity": ("docs/production.md", ("capacity",)),

@@ -4,8 +4,7 @@ Each event but the first of a user is one example: its target y is that event, i
 weighted by age. Both sums are over users, so like a Gram they can be added and subtracted.
 
 Cost    at most n_u² additions for a user with n_u events, fewer where the weight of distant events vanishes
-Memory  m(m+1)/2 numbers for A and m² for K; a sixteenth of K (or 4 MB) while counting, and with a half-life 16 bytes
-        per event
+Memory  m(m+1)/2 numbers for A, m² for K; a sixteenth of K or 4 MB while counting; 16 bytes per event with a half-life
 """
 
 from __future__ import annotations
