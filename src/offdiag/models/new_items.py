@@ -94,7 +94,7 @@ class Growing(Estimator):
         return NewItems(new, named)
 
     def add_items(self, features: Any, *, item_features: Any = None, boost: float = 1.0) -> Self:
-        """Add items that nobody has chosen yet, by their features: in place, without a fit, in a second.
+        """Add items that nobody has chosen yet, by their features: in place, without a fit, in a few seconds at most.
 
         A new item gets a mixture of the weights of the known items that it is like, calibrated on known items treated
         as if they were new (docs/features.md#new-items). It is recommended and explained from then on; scores of other
