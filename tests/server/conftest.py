@@ -70,7 +70,7 @@ def models(folder):
 @pytest.fixture(scope="session")
 def service(folder, models):
     names = [f"{name}.od" for name in models]
-    options = ["--access-log", "access.log", "--max-k", 200, "--max-history", 400, "--timeout", 30]
+    options = ["--access-log", "access.log", "--max-k", 200, "--max-history", 400, "--timeout", 1.5]
     with Service(folder, *names, "--max-body", 20_000, *options) as running:
         yield running
     assert "Traceback" not in running.log

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fixtures.connections import Application, arrive, connect, make_hub, rounds
 from tests.fixtures.http_cases import BODY, FIRST, read_answers, sized
-from tests.fixtures.serving import private_memory, raw, until
+from tests.fixtures.serving import Service, private_memory, raw, until
 
 pytestmark = pytest.mark.slow
 
@@ -61,9 +61,9 @@ async def test_pipelined_requests_are_started_one_at_a_time():
     assert [answer.status for answer in read_answers(wire.written)] == [200, 200, 200]
 
 
-def test_slow_headers_time_out(service):
+def test_slow_headers_time_out(one_model):
     begins = (b"", b"POST /recom", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: ")
-    with ThreadPoolExecutor() as pool:
+    with Service(one_model, "model.od", "--timeout", 1.5) as service, ThreadPoolExecutor() as pool:
         for answer in pool.map(lambda begin: raw(service, begin), begins):
             assert answer.startswith(b"HTTP/1.1 408 ")
             assert b'"error"' in answer
