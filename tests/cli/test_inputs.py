@@ -39,7 +39,7 @@ def test_typed_ids_become_numbers_if_the_ids_of_the_model_are(text_of, json_of):
         ("user,item\n1,2\n", ["--item", "user"], "received --user 'user', --item 'user'; name each once"),
         ("user,item,event\n1,2,buy\n", ["--where", "evnt = 'buy'"], "did you mean 'event'?"),
         ("user,item,event\n1,2,buy\n", ["--where", "event = buy"], "text in a condition is put in single quotes"),
-        ("user,item\n1,2\n", ["--model", "next-item"], "read the table with --time <column>, or with --in-order"),
+        ("user,item\n1,2\n", ["--model", "next-item"], "--time <column>, with --in-order if its rows are in order"),
         ("user,item,value\n1,2,nan\n", ["--value", "value"], "finite"),
         ("user,item,value\n1,2,inf\n", ["--value", "value"], "finite"),
         ("user,item,value\n1,2,-1\n", ["--value", "value"], "0 or more"),

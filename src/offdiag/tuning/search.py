@@ -68,7 +68,7 @@ def tune(
     bench = Bench(split.train, validation, metric, groups, item_features)
     return tune_on(
         bench, model, trials, seconds=seconds, fixed=fixed, space=space, start=start, item_features=item_features,
-        study=study, seed=seed, groups=groups, progress=progress,
+        study=study, seed=seed, groups=groups, progress=reporter(progress),
     )  # fmt: skip
 
 
@@ -85,10 +85,10 @@ def tune_on(
     study: str | os.PathLike[str] | None = None,
     seed: int = 0,
     groups: Any = None,
-    progress: Progress | bool | None = None,
+    progress: Progress | None = None,
 ) -> Tuned:
     """The same, as a bench measures."""
-    progress, metric = reporter(progress), bench.metric
+    metric = bench.metric
     cls, fixed = _class_and_fixed(model, fixed)
     clock = Clock(seconds, trials, progress)
     wanted = ranges.given_bounds(cls, space, fixed)
